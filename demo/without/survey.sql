@@ -33,17 +33,17 @@ HAVING count(*) > 1
 ORDER BY txn_id
 
 -- name: deliveredAgain
--- Events of which the notifier made more than one delivery. No parameters.
+-- Events of which the notifier made more than one delivery to an endpoint. No parameters.
 --
 -- A row: the webhook-id, the payment, how many deliveries there are and what the event says.
 SELECT event_id AS "webhookId", txn_id AS id, count(*)::int AS deliveries,
        min(body::json -> 'data' ->> 'amount')::bigint AS amount,
        min(body::json -> 'data' ->> 'currency') AS currency
 FROM (
-  SELECT event_id, txn_id, body FROM notifier.deliveries
+  SELECT event_id, ordinal, txn_id, body FROM notifier.deliveries
   UNION ALL
-  SELECT event_id, txn_id, body FROM notifier.earlier_deliveries
+  SELECT event_id, ordinal, txn_id, body FROM notifier.earlier_deliveries
 ) AS made
-GROUP BY event_id, txn_id
+GROUP BY event_id, ordinal, txn_id
 HAVING count(*) > 1
 ORDER BY txn_id

@@ -64,6 +64,7 @@ const sameOnEveryClaims: Readonly<Record<string, string>> = {
   'dispatcher-stands-still': 'it begins at the outbox, where no claim is seen any more',
   'list-while-paying': 'lists are read from the ledger',
   'poison-events': 'it begins at Pub/Sub, where no claim is seen any more',
+  'partners-page': 'it is about what partners write, and each promise behind it has its own file',
   'poison-records': 'its records are appended to Kafka past the gateway',
   'pubsub-forgets': 'it begins at Pub/Sub, where no claim is seen any more',
   watched: 'metrics have the same names whatever the store',
@@ -73,6 +74,7 @@ const sameOnEveryClaims: Readonly<Record<string, string>> = {
 /** The same of the ledger. */
 const sameOnEveryLedger: Readonly<Record<string, string>> = {
   commands: 'it is about commands, and what a posting costs is in docs/stores.md',
+  'partners-page': 'it is about what partners write, and each promise behind it has its own file',
   watched: 'metrics have the same names whatever the store',
   'webhook-endpoint': 'endpoints are in PostgreSQL',
 };

@@ -5,3 +5,4 @@ export * from './settlements.ts';
 export * from './target-policy.ts';
 export * from './webhook-deliveries.ts';
 export * from './webhook-endpoints.ts';
+export * from './webhook-secrets.ts';

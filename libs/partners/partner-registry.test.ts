@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { IdempotencyKey, PartnerId } from '@triplock/payments';
+import type { Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
 import { openPartnerRegistry } from './partner-registry.ts';
 import { openPartners } from './partners.ts';
-import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
+import { firstEndpoint } from './test/webhook-deliveries.ts';
+import { openWebhookEndpoints } from './webhook-endpoints.ts';
+import { parseWebhookKeys } from './webhook-secrets.ts';
 
 const acme = 'acme' as PartnerId;
 const good = { outcome: 'authenticated', partnerId: acme, cardNumbersAllowed: false };
@@ -160,7 +162,7 @@ test('secrets are sealed anew under the newest key while both open, and then the
     'UPDATE partners.webhook_endpoints SET verified_url = url, verified_at = now()',
   );
   for (const id of partners) {
-    const found = (await after.webhookEndpoint(id))!.secrets;
+    const found = (await after.webhookEndpoint(await firstEndpoint(owner, id)))!.secrets;
     assert.equal(found.at(-1), secrets.get(id));
   }
   const gateway = openWebhookEndpoints(store.open('triplock_gateway'), webhookKeys);
@@ -188,9 +190,9 @@ test('who did what to a partner, and why, is written with it, and nobody changes
   const rotation = { partnerId: acme, key: 'once' as IdempotencyKey };
   await Promise.all([endpoints.rotateSecret(rotation), endpoints.rotateSecret(rotation)]);
   const notifier = openPartners(store.open('triplock_notifier'), { webhookKeys: keys });
-  const [{ version } = assert.fail()] = await notifier.takeUnverified(1, 'paced');
-  await notifier.verifyEndpoint({ partnerId: acme, version, because: 'it said so' });
-  await notifier.disableEndpoint({ partnerId: acme, version });
+  const [question = assert.fail()] = await notifier.takeQuestions(1, 'paced');
+  await notifier.verifyEndpoint(question, 'it said so');
+  await notifier.disableEndpoint(question);
 
   const acts = await registry.acts(acme);
   assert.deepEqual(
@@ -224,4 +226,43 @@ test('who did what to a partner, and why, is written with it, and nobody changes
   }
   await assert.rejects(gateway.query('SELECT FROM partners.acts'), /permission denied/);
   assert.equal((await registry.acts(acme)).length, acts.length);
+});
+
+test('what each endpoint wanted since when is written down with every change, and kept', async (context) => {
+  const { owner, store: database } = await aRegistry(context);
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
+  const gateway = database.open('triplock_gateway');
+  const store = openWebhookEndpoints(gateway, parseWebhookKeys(line('test', 1)));
+  const key = 'key' as IdempotencyKey;
+  const made = await store.make({
+    partnerId: acme,
+    key,
+    fingerprint: 'one' as Fingerprint,
+    url: 'https://one.example',
+    wants: ['payment.failed'],
+  });
+  assert.ok(made.outcome === 'made');
+  const one = { partnerId: acme, id: made.id };
+  await store.change(one, { wants: 'all' });
+  await store.change(one, { url: 'https://two.example', description: 'the same wishes' });
+  await store.change(one, { wants: 'all' });
+  assert.equal(await store.delete({ ...one, partnerId: 'globex' as PartnerId }), false);
+  assert.deepEqual([await store.delete(one), await store.delete(one)], [true, false]);
+  assert.equal(await store.change(one, { wants: 'all' }), undefined);
+  const wishes = await owner.query<{ event_types: string[] | null; ended: boolean }>(
+    `SELECT event_types, until < 'infinity' AS ended FROM partners.endpoint_wants ORDER BY since`,
+  );
+  assert.deepEqual(
+    wishes.map(({ event_types: types, ended }) => [types, ended]),
+    [
+      [['payment.failed'], true],
+      [null, true],
+      [[], false],
+    ],
+  );
+  await assert.rejects(owner.query('DELETE FROM partners.endpoint_wishes'));
+  const [left] = await owner.query(
+    'SELECT secrets, rotations, second_secret_until FROM partners.webhook_endpoints',
+  );
+  assert.deepEqual(left, { secrets: [], rotations: [], second_secret_until: null });
 });

@@ -1,12 +1,8 @@
-import type { PartnerId } from '@triplock/payments';
+import type { EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { apiKeyPrefix, generateApiKey, hashApiKey } from './api-keys.ts';
 import { targetHost } from './target-policy.ts';
-import {
-  MissingWebhookKeyError,
-  type SealedSecret,
-  type WebhookKeys,
-} from './webhook-endpoints.ts';
+import { MissingWebhookKeyError, type SealedSecret, type WebhookKeys } from './webhook-secrets.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
   'listPartners',
@@ -14,6 +10,7 @@ const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
   'addApiKey',
   'revokeApiKey',
   'setCardNumbers',
+  'lockSeeds',
   'seedPartner',
   'listActs',
   'takeOlderSeals',
@@ -44,7 +41,7 @@ export type PartnerAct = PartnerActor & {
   at: Date;
 };
 
-/** What sealing secrets anew came to. Partners whose key is not there keep their secrets. */
+/** What sealing secrets anew came to, by endpoint. One whose key is not there keeps its secrets. */
 export type Resealed = { resealed: number; unreadable: { partner: PartnerId; why: string }[] };
 
 /** Partners as an operator manages them. Every method rejects without PostgreSQL. */
@@ -84,9 +81,9 @@ export type PartnerRegistry = {
     actor: PartnerActor,
   ): Promise<{ outcome: 'set' | 'unchanged' | 'no-partner' }>;
   /**
-   * Seals every webhook secret with the newest key that is not, partner by partner: a crash leaves
-   * the rest to the next call, and both keys are needed until one has come to its end. A partner
-   * that rotates meanwhile is looked at once more.
+   * Seals every webhook secret with the newest key that is not, endpoint by endpoint: a crash
+   * leaves the rest to the next call, and both keys are needed until one has come to its end. An
+   * endpoint that is rotated meanwhile is looked at once more.
    */
   resealSecrets(keys: WebhookKeys, actor: PartnerActor): Promise<Resealed>;
 };
@@ -134,8 +131,11 @@ export function openPartnerRegistry(database: Database): PartnerRegistry {
 
 const actsMax = 1_000;
 const resealedAtOnce = 100;
+// The nil UUID (RFC 9562, section 5.9) is nobody's, and before every other.
+const noEndpoint = '00000000-0000-0000-0000-000000000000';
 
 type SealedRow = {
+  endpoint_id: EndpointId;
   partner_id: PartnerId;
   secrets: SealedSecret[];
   rotations: { key: string; secret: SealedSecret; until: string }[];
@@ -147,25 +147,25 @@ async function resealSecrets(
   { by, why }: PartnerActor,
 ): Promise<Resealed> {
   const result: Resealed = { resealed: 0, unreadable: [] };
-  for (let after = ''; ;) {
+  for (let after = noEndpoint; ;) {
     const parameters = [keys.newest, after, resealedAtOnce];
     const rows = await database.query<SealedRow>(sql.takeOlderSeals, parameters);
     if (rows.length === 0) return result;
-    for (const { partner_id: partner, secrets, rotations } of rows) {
+    for (const { endpoint_id: id, partner_id: partner, secrets, rotations } of rows) {
       const anew = (each: SealedSecret) => keys.seal(partner, keys.open(partner, each));
       try {
         const next = rotations.map((each) => ({ ...each, secret: anew(each.secret) }));
         const seals = [secrets, rotations, secrets.map(anew), next].map((x) => JSON.stringify(x));
-        const written = [partner, ...seals, keys.newest, by, why];
+        const written = [id, ...seals, keys.newest, by, why];
         const done = await database.query(sql.replaceSeals, written);
-        // The partner has rotated in between: it is read again.
+        // It was rotated in between: it is read again.
         if (done.length === 0) break;
         result.resealed += 1;
       } catch (error) {
         if (!(error instanceof MissingWebhookKeyError)) throw error;
         result.unreadable.push({ partner, why: error.message });
       }
-      after = partner;
+      after = id;
     }
   }
 }
@@ -192,7 +192,7 @@ export type PartnerSeed = {
 };
 
 /**
- * Makes a partner with its key and webhook endpoint, which counts as verified; a second call
+ * Makes a partner with its key and first webhook endpoint, which counts as verified; a second call
  * changes nothing, and a call with another URL or secret changes that.
  *
  * @throws when the API key belongs to another partner; nothing is changed then.
@@ -203,6 +203,7 @@ export async function seedPartner(
   keys: WebhookKeys,
 ): Promise<void> {
   await database.transaction(async (tx) => {
+    await tx.query(sql.lockSeeds, [seed.id]);
     const { id, apiKey, webhookUrl, webhookSecret } = seed;
     const key = apiKeyPrefix(apiKey);
     const sealed = JSON.stringify(keys.seal(id, webhookSecret));

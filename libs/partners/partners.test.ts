@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
-import type { PartnerId } from '@triplock/payments';
+import type { EndpointId, Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { openDatabase } from '@triplock/postgres';
 import { createTestDatabase, freePort, testWebhookKeys } from '@triplock/testing';
 import { generateApiKey, PartnersUnavailableError } from './api-keys.ts';
 import { openPartners } from './partners.ts';
 import { seedPartner, type PartnerSeed } from './partner-registry.ts';
-import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
+import { endpointsMax, openWebhookEndpoints } from './webhook-endpoints.ts';
+import { firstEndpoint } from './test/webhook-deliveries.ts';
+import { parseWebhookKeys } from './webhook-secrets.ts';
 
 const acme = 'acme' as PartnerId;
 const webhookKeys = parseWebhookKeys(testWebhookKeys);
@@ -39,21 +42,25 @@ test('the gateway knows a partner by its key and never sees a webhook secret', a
     partnerId: 'acme',
   });
   assert.deepEqual(await partners.authenticate(generateApiKey(acme)), { outcome: 'refused' });
-  await assert.rejects(partners.webhookEndpoint(acme), /permission denied/);
+  await assert.rejects(partners.webhookEndpoint(await firstEndpoint(store.open())), /permission/);
 });
 
 test('the notifier knows where webhooks go and never sees an API key', async (context) => {
   const { store, seed } = await seeded(context);
   const notifier = store.open('triplock_notifier');
   assert.partialDeepStrictEqual(
-    await openPartners(notifier, { webhookKeys }).webhookEndpoint(acme),
+    await openPartners(notifier, { webhookKeys }).webhookEndpoint(
+      await firstEndpoint(store.open()),
+    ),
     {
       url: seed.webhookUrl,
       secrets: [seed.webhookSecret],
     },
   );
   assert.equal(
-    await openPartners(notifier, { webhookKeys }).webhookEndpoint('globex' as PartnerId),
+    await openPartners(notifier, { webhookKeys }).webhookEndpoint(
+      await firstEndpoint(store.open(), 'globex'),
+    ),
     undefined,
   );
   await assert.rejects(notifier.query('SELECT FROM partners.api_keys'), /permission denied/);
@@ -95,19 +102,20 @@ test('seeding again changes nothing, and another secret rotates', async (context
   const { owner, seed } = await seeded(context);
   await seedPartner(owner, seed, webhookKeys);
   const partners = openPartners(owner, { webhookKeys });
-  assert.deepEqual((await partners.webhookEndpoint(acme))?.secrets, [seed.webhookSecret]);
+  const first = await firstEndpoint(owner);
+  assert.deepEqual((await partners.webhookEndpoint(first))?.secrets, [seed.webhookSecret]);
   const next = 'whsec_c2VjcmV0LXR3by1vZi1hY21lLTI0Ynl0ZXM=';
   await seedPartner(
     owner,
     { ...seed, webhookSecret: next, webhookUrl: 'http://127.0.0.1:2/' },
     webhookKeys,
   );
-  assert.partialDeepStrictEqual(await partners.webhookEndpoint(acme), {
+  assert.partialDeepStrictEqual(await partners.webhookEndpoint(first), {
     url: 'http://127.0.0.1:2/',
     secrets: [next, seed.webhookSecret],
   });
   await seedPartner(owner, seed, webhookKeys);
-  const { secrets } = (await partners.webhookEndpoint(acme))!;
+  const { secrets } = (await partners.webhookEndpoint(first))!;
   assert.deepEqual(secrets, [next, seed.webhookSecret]);
 });
 
@@ -141,7 +149,7 @@ async function unverified(context: TestContext) {
   const store = openWebhookEndpoints(database.open('triplock_gateway'), webhookKeys);
   const notifier = openPartners(database.open('triplock_notifier'), { webhookKeys });
   const take = async () =>
-    (await notifier.takeUnverified(100, 'paced')).map(({ partnerId, url: to, asks }) => [
+    (await notifier.takeQuestions(100, 'paced')).map(({ partnerId, url: to, asks }) => [
       partnerId,
       to,
       asks,
@@ -212,27 +220,54 @@ test('however many partners name one host, in whatever writing, it is asked five
 test('what was proved opens the version of the endpoint that was asked, and no other', async (context) => {
   const { store, notifier, owner } = await unverified(context);
   await store.setUrl({ partnerId: acme, url });
-  const [{ version } = assert.fail()] = await notifier.takeUnverified(1, 'paced');
-  const proved = { partnerId: acme, version, because: 'a test' };
+  const [{ id, version } = assert.fail()] = await notifier.takeQuestions(1, 'paced');
+  const proved = { id, version };
   await store.setUrl({ partnerId: acme, url: `${url}/other` });
-  assert.equal(await notifier.verifyEndpoint(proved), false, 'it leads elsewhere by now');
-  assert.equal(await notifier.webhookEndpoint(acme), undefined);
+  assert.equal(await notifier.verifyEndpoint(proved, 'a test'), false, 'it leads elsewhere by now');
+  assert.equal(await notifier.webhookEndpoint(id), undefined);
   await store.setUrl({ partnerId: acme, url });
-  assert.equal(await notifier.verifyEndpoint(proved), false, 'it was set again since');
+  assert.equal(await notifier.verifyEndpoint(proved, 'a test'), false, 'it was set again since');
   assert.equal((await store.show(acme))!.verified, false);
 
   await owner.query('DELETE FROM partners.endpoint_verifications');
-  const [again = assert.fail()] = await notifier.takeUnverified(1, 'paced');
+  const [again = assert.fail()] = await notifier.takeQuestions(1, 'paced');
   const anew = { ...proved, version: again.version };
-  const globex = 'globex' as PartnerId;
-  assert.equal(await notifier.verifyEndpoint({ ...anew, partnerId: globex }), false);
-  const opened = [await notifier.verifyEndpoint(anew), await notifier.verifyEndpoint(anew)];
+  const other = { ...anew, id: randomUUID() as EndpointId };
+  assert.equal(await notifier.verifyEndpoint(other, 'a test'), false);
+  const opened = [
+    await notifier.verifyEndpoint(anew, 'a test'),
+    await notifier.verifyEndpoint(anew, 'a test'),
+  ];
   assert.deepEqual(opened, [true, false]);
-  assert.equal((await notifier.webhookEndpoint(acme))!.url, url);
+  assert.equal((await notifier.webhookEndpoint(id))!.url, url);
   const acts = `SELECT partner_id, subject, done_by, why FROM partners.acts
     WHERE act = 'verify-endpoint'`;
   assert.deepEqual(await owner.query(acts), [
     { partner_id: acme, subject: url, done_by: 'partner-notifier', why: 'a test' },
   ]);
-  assert.deepEqual(await notifier.takeUnverified(1, 'paced'), []);
+  assert.deepEqual(await notifier.takeQuestions(1, 'paced'), []);
+});
+
+test('of many endpoints of a partner five are asked in ten seconds, and each of them in the end', async (context) => {
+  const { store, take, later, notifier } = await unverified(context);
+  for (let n = 0; n < endpointsMax; n += 1) {
+    await store.make({
+      partnerId: acme,
+      key: `key-${n}` as IdempotencyKey,
+      fingerprint: 'one' as Fingerprint,
+      url: `https://host-${n}.example`,
+      wants: 'all',
+    });
+  }
+  const [{ id } = assert.fail()] = await notifier.takeQuestions(1, 'paced');
+  // Whoever deletes one has asked all the same.
+  assert.equal(await store.delete({ partnerId: acme, id }), true);
+  const asked = new Set<unknown>();
+  for (let round = 0; round < 4; round += 1) {
+    const taken = await take();
+    assert.deepEqual([taken.length, await take()], [round === 0 ? 4 : 5, []]);
+    for (const [, to] of taken) asked.add(to);
+    await later(10);
+  }
+  assert.equal(asked.size, endpointsMax - 1);
 });

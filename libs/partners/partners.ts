@@ -1,18 +1,20 @@
-import type { PartnerId } from '@triplock/payments';
+import type { EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { inBatches, shareReads } from '@triplock/runtime';
 import { createAuthenticator, type Authentication } from './api-keys.ts';
-import type { SealedSecret, WebhookKeys } from './webhook-endpoints.ts';
+import type { TestResult } from './webhook-endpoints.ts';
+import type { SealedSecret, WebhookKeys } from './webhook-secrets.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/partners.sql', [
   'findApiKeys',
   'findWebhookEndpoint',
   'disableWebhookEndpoint',
-  'takeUnverifiedEndpoints',
+  'takeEndpointQuestions',
   'verifyWebhookEndpoint',
+  'answerWebhookTest',
 ]);
 
-/** Where a partner's webhooks go. More than one secret only while they rotate, newest first. */
+/** Where an endpoint's webhooks go. More than one secret only while they rotate, newest first. */
 export type WebhookEndpoint = {
   url: string;
   /** The URL's host, by which webhooks have a rate (`targetHost`). */
@@ -22,16 +24,22 @@ export type WebhookEndpoint = {
   version: string;
 };
 
-/** An endpoint that is to be asked, once, whether its server wants webhooks. */
-export type UnverifiedEndpoint = {
+/** An endpoint that is to be asked, once: whether its server wants webhooks, or with a test. */
+export type EndpointQuestion = {
+  id: EndpointId;
   partnerId: PartnerId;
   url: string;
   version: string;
   /** Which question it is, from 1, since the endpoint was changed. */
   asks: number;
+  /** Its partner asked for this test; null: the question is whether it wants webhooks. */
+  testId: string | null;
   /** @throws MissingWebhookKeyError when a secret is sealed with a key that is not there. */
   openSecrets(): readonly string[];
 };
+
+/** An endpoint as it was when something was asked of it. */
+export type EndpointVersion = { id: EndpointId; version: string };
 
 /** Partners as the other services need them: who sends, and where their webhooks go. */
 export type Partners = {
@@ -45,32 +53,31 @@ export type Partners = {
   authenticate(apiKey: string): Promise<Authentication>;
   /**
    * Asked at every call, so that a new URL or secret counts at once. Calls at the same time share
-   * a question that none of them came after. `undefined`: nothing may be sent, because the partner
-   * has set no endpoint, its server has yet to prove that it wants webhooks, or answered 410 Gone.
+   * a question that none of them came after. `undefined`: nothing may be sent, because its server
+   * has yet to prove that it wants webhooks, or answered 410 Gone, or it was deleted.
    *
    * @throws MissingWebhookKeyError when a secret is sealed with a key that is not there.
    */
-  webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
+  webhookEndpoint(id: EndpointId): Promise<WebhookEndpoint | undefined>;
   /**
-   * Endpoints that nobody else asks now. `paced`: each at most once in ten seconds, and at most
-   * five of one host; `take_unverified_endpoints` says how often. `all` is for who asks nobody.
+   * Endpoints that nobody else asks now, `endpointsMax` of them and all tests that were asked for.
+   * `paced`: each at most once in ten seconds, and at most five of one partner or host;
+   * `take_endpoint_questions` says how often. `all` is for who asks nobody.
    */
-  takeUnverified(endpointsMax: number, which: 'paced' | 'all'): Promise<UnverifiedEndpoint[]>;
+  takeQuestions(endpointsMax: number, which: 'paced' | 'all'): Promise<EndpointQuestion[]>;
   /**
    * Has webhooks sent to an endpoint from now on; `because` says by what it is known to want them.
    * Returns whether this call opened it: not so when it was changed since it had this version.
    */
-  verifyEndpoint(endpoint: {
-    partnerId: PartnerId;
-    version: string;
-    because: string;
-  }): Promise<boolean>;
+  verifyEndpoint(endpoint: EndpointVersion, because: string): Promise<boolean>;
   /**
    * Sends nothing more to an endpoint until its partner sets it again. Returns whether this call
    * disabled it: not so when it was disabled before, or when it was changed since it had this
    * version.
    */
-  disableEndpoint(endpoint: { partnerId: PartnerId; version: string }): Promise<boolean>;
+  disableEndpoint(endpoint: EndpointVersion): Promise<boolean>;
+  /** Says what came back of a test, to whoever waits for it. */
+  answerTest(id: EndpointId, testId: string, result: TestResult): Promise<void>;
   /**
    * Calls `onChange` when a partner has set an endpoint or asked for webhooks again, and once when
    * it has begun to listen; resolves when `signal` aborts. What is changed in other ways, and while
@@ -85,14 +92,21 @@ export type Partners = {
   ping(): Promise<void>;
 };
 
-type EndpointRow = Omit<WebhookEndpoint, 'secrets'> & { secrets: readonly SealedSecret[] };
-type UnverifiedRow = {
+type EndpointRow = Omit<WebhookEndpoint, 'secrets'> & {
+  partner_id: PartnerId;
+  secrets: readonly SealedSecret[];
+};
+type QuestionRow = {
+  endpoint_id: EndpointId;
   partner_id: PartnerId;
   url: string;
   secrets: readonly SealedSecret[];
   version: string;
   asks: number;
+  test_id: string | null;
 };
+type Verified = { verified: boolean };
+type Disabled = { disabled: boolean };
 type KeyRow = { sha256: Buffer; partner_id: PartnerId; card_numbers_allowed: boolean };
 
 /** The statements of webhook-endpoints.sql and webhook-deliveries.sql notify it. */
@@ -132,35 +146,34 @@ export function openPartners(
   };
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
-    webhookEndpoint: shareReads(async (partnerId) => {
-      const [row] = await database.query<EndpointRow>(sql.findWebhookEndpoint, [partnerId]);
+    webhookEndpoint: shareReads(async (id) => {
+      const [row] = await database.query<EndpointRow>(sql.findWebhookEndpoint, [id]);
       if (row === undefined) return undefined;
-      return { ...row, secrets: openAll(partnerId, row.secrets) };
+      const { partner_id: partnerId, secrets, ...endpoint } = row;
+      return { ...endpoint, secrets: openAll(partnerId, secrets) };
     }),
-    async takeUnverified(endpointsMax, which) {
+    async takeQuestions(endpointsMax, which) {
       const parameters = [endpointsMax, which === 'paced'];
-      const rows = await database.query<UnverifiedRow>(sql.takeUnverifiedEndpoints, parameters);
-      return rows.map(({ partner_id: partnerId, secrets, ...rest }) => ({
-        partnerId,
-        ...rest,
-        openSecrets: () => openAll(partnerId, secrets),
-      }));
+      const rows = await database.query<QuestionRow>(sql.takeEndpointQuestions, parameters);
+      return rows.map(({ endpoint_id: id, partner_id: partnerId, test_id: testId, ...rest }) => {
+        const openSecrets = () => openAll(partnerId, rest.secrets);
+        const { url, version, asks } = rest;
+        return { id, partnerId, testId, url, version, asks, openSecrets };
+      });
     },
-    async verifyEndpoint({ partnerId, version, because }) {
-      const parameters = [partnerId, version, because];
-      const [row] = await database.query<{ verified: boolean }>(
-        sql.verifyWebhookEndpoint,
-        parameters,
-      );
+    async verifyEndpoint({ id, version }, because) {
+      const asked = [id, version, because];
+      const [row] = await database.query<Verified>(sql.verifyWebhookEndpoint, asked);
       return row!.verified;
     },
-    async disableEndpoint({ partnerId, version }) {
-      const parameters = [partnerId, version];
-      const [row] = await database.query<{ disabled: boolean }>(
-        sql.disableWebhookEndpoint,
-        parameters,
-      );
+    async disableEndpoint({ id, version }) {
+      const asked = [id, version];
+      const [row] = await database.query<Disabled>(sql.disableWebhookEndpoint, asked);
       return row!.disabled;
+    },
+    async answerTest(id, testId, { outcome, status, tookMs }) {
+      const parameters = [testId, id, outcome, status, Math.round(tookMs)];
+      await database.query(sql.answerWebhookTest, parameters);
     },
     listen: (onChange, signal) => database.listen(webhooksChannel, onChange, signal),
     stale: () => authenticator.stale(),

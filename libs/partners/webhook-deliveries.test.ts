@@ -16,7 +16,10 @@ test('pages follow one another without gap or repeat while new deliveries arrive
   const walked: EventId[] = [];
   for (let page = 0, more = true; more; page += 1) {
     const cursor = walked.at(-1);
-    const part = await list({ limit: 5, ...(cursor && { startingAfter: cursor }) });
+    const part = await list({
+      limit: 5,
+      ...(cursor && { startingAfter: { eventId: cursor, ordinal: 1 } }),
+    });
     walked.push(...part.deliveries.map((each) => each.eventId));
     more = part.more;
     await add([eventId(100 + page)]);
@@ -31,7 +34,8 @@ test('a partner sees its own deliveries only, and no other is a cursor', async (
   await add([eventId(2, 'globex')], 'globex');
   const seen = (await list()).deliveries.map((each) => each.eventId);
   assert.deepEqual(seen, [eventId(1)]);
-  for (const startingAfter of [eventId(2, 'globex'), eventId(99)]) {
+  for (const id of [eventId(2, 'globex'), eventId(99)]) {
+    const startingAfter = { eventId: id, ordinal: 1 };
     const page = await deliveries.list({ partnerId: acme, limit: 5, startingAfter });
     assert.deepEqual(page, { outcome: 'unknown-cursor' });
   }
@@ -72,7 +76,7 @@ test('what was delivered or given up is due again, with a day of attempts before
   await change(ids[1]!, failed);
   for (const [n, id] of ids.entries()) {
     for (const _time of ['once', 'twice']) {
-      const again = await deliveries.redeliver({ partnerId: acme, eventId: id });
+      const again = await deliveries.redeliver({ partnerId: acme, eventId: id, ordinal: 1 });
       assert.deepEqual([again!.state, again!.deliveredAt], ['pending', null]);
       assert.equal(again!.attempts, [3, 9][n]);
     }
@@ -88,7 +92,7 @@ test('a delivery that is being sent is left to its sender', async (context) => {
   await add([eventId(1)]);
   await change(eventId(1), `lease_owner = 'a', next_attempt_at = now() + interval '1 hour'`);
   const before = await notifier.query('SELECT * FROM deliveries');
-  const again = await deliveries.redeliver({ partnerId: acme, eventId: eventId(1) });
+  const again = await deliveries.redeliver({ partnerId: acme, eventId: eventId(1), ordinal: 1 });
   assert.equal(again!.state, 'pending');
   assert.deepEqual(await notifier.query('SELECT * FROM deliveries'), before);
 });
@@ -98,7 +102,7 @@ test("nobody makes another partner's delivery due", async (context) => {
   await add([eventId(1)]);
   await change(eventId(1), delivered);
   const globex = 'globex' as PartnerId;
-  const again = await deliveries.redeliver({ partnerId: globex, eventId: eventId(1) });
+  const again = await deliveries.redeliver({ partnerId: globex, eventId: eventId(1), ordinal: 1 });
   assert.equal(again, undefined);
   assert.equal((await list()).deliveries[0]!.state, 'delivered');
 });
@@ -128,7 +132,7 @@ test('only the gateway may ask for a delivery again, and no table of the caller 
   await open().query(
     `DO $$ BEGIN EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO triplock_gateway', current_database()); END $$`,
   );
-  const ask = `SELECT state FROM notifier.redeliver('acme', '${eventId(1)}')`;
+  const ask = `SELECT state FROM notifier.redeliver('acme', '${eventId(1)}', 1::smallint)`;
   await assert.rejects(notifier.query(ask), /permission denied/);
   const answered = await gateway.transaction(async (tx) => {
     await tx.query('CREATE TEMPORARY TABLE deliveries (LIKE notifier.partner_deliveries)');

@@ -1,4 +1,5 @@
 import type {
+  EndpointId,
   EventId,
   EventType,
   Fingerprint,
@@ -15,9 +16,13 @@ const sql = loadStatements(import.meta.url, 'postgres/webhook-deliveries.sql', [
   'redeliverWindow',
 ]);
 
+/** Which delivery of an event, from 1, in the order in which their endpoints were made. */
+export type DeliveryId = { eventId: EventId; ordinal: number };
+
 /** A webhook delivery as its partner may see it. */
-export type ShownDelivery = {
-  eventId: EventId;
+export type ShownDelivery = DeliveryId & {
+  /** Null: none yet, because the partner had none. */
+  endpointId: EndpointId | null;
   type: EventType;
   txnId: TxnId;
   state: DeliveryState;
@@ -33,10 +38,10 @@ export type ShownDelivery = {
 };
 
 /**
- * `parked` waits for its partner to have an open endpoint. `failed` was given up; a partner may ask
- * for it again.
+ * `parked` waits for its endpoint to be open. `failed` was given up; a partner may ask for it
+ * again. `canceled` was not delivered when its endpoint was deleted.
  */
-export type DeliveryState = 'pending' | 'parked' | 'delivered' | 'failed';
+export type DeliveryState = 'pending' | 'parked' | 'delivered' | 'failed' | 'canceled';
 
 /** Which deliveries to show. */
 export type DeliveryQuestion = {
@@ -46,7 +51,7 @@ export type DeliveryQuestion = {
   /** Only those about this payment or refund. */
   txnId?: TxnId;
   /** The last delivery of the page before. */
-  startingAfter?: EventId;
+  startingAfter?: DeliveryId;
 };
 
 /** One page of deliveries, the newest first. */
@@ -93,12 +98,9 @@ export type WebhookDeliveries = {
   /**
    * Makes a delivery due now under the same webhook-id, whatever became of it before, with a day of
    * attempts before it; `undefined` when the partner has none by this id. Asking again while it is
-   * due or being sent changes nothing.
+   * due or being sent changes nothing, nor does asking for one whose endpoint was deleted.
    */
-  redeliver(delivery: {
-    partnerId: PartnerId;
-    eventId: EventId;
-  }): Promise<ShownDelivery | undefined>;
+  redeliver(delivery: DeliveryId & { partnerId: PartnerId }): Promise<ShownDelivery | undefined>;
   /**
    * Does the same to all deliveries of a window, once per key: a repeated order is answered with
    * what the first one did.
@@ -110,8 +112,8 @@ export type WebhookDeliveries = {
 export function openWebhookDeliveries(database: Database): WebhookDeliveries {
   return {
     list: (question) => list(database, question),
-    async redeliver({ partnerId, eventId }) {
-      const [row] = await database.query<Row>(sql.redeliver, [partnerId, eventId]);
+    async redeliver({ partnerId, eventId, ordinal }) {
+      const [row] = await database.query<Row>(sql.redeliver, [partnerId, eventId, ordinal]);
       return row && fromRow(row);
     },
     redeliverWindow: (order) => redeliverWindow(database, order),
@@ -122,7 +124,7 @@ async function list(database: Database, question: DeliveryQuestion): Promise<Del
   const { partnerId, limit, state, txnId, startingAfter } = question;
   let after: string | undefined;
   if (startingAfter !== undefined) {
-    const cursor = [partnerId, startingAfter];
+    const cursor = [partnerId, startingAfter.eventId, startingAfter.ordinal];
     const [row] = await database.query<{ created_at: string }>(sql.findDeliveryPosition, cursor);
     if (row === undefined) return { outcome: 'unknown-cursor' };
     after = row.created_at;
@@ -133,8 +135,9 @@ async function list(database: Database, question: DeliveryQuestion): Promise<Del
     limit + 1,
     state,
     after,
-    startingAfter,
+    startingAfter?.eventId,
     txnId,
+    startingAfter?.ordinal,
   ]);
   const deliveries = rows.slice(0, limit).map(fromRow);
   return { outcome: 'page', deliveries, more: rows.length > limit };
@@ -168,6 +171,8 @@ type ActRow = Omit<Redelivery, 'nextSince'> & {
 
 type Row = {
   event_id: EventId;
+  ordinal: number;
+  endpoint_id: EndpointId | null;
   type: EventType;
   txn_id: TxnId;
   state: ShownDelivery['state'];
@@ -182,6 +187,8 @@ type Row = {
 function fromRow(row: Row): ShownDelivery {
   return {
     eventId: row.event_id,
+    ordinal: row.ordinal,
+    endpointId: row.endpoint_id,
     type: row.type,
     txnId: row.txn_id,
     state: row.state,

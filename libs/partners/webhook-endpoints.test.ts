@@ -4,7 +4,9 @@ import type { EventId, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase, eventually, testWebhookKeys } from '@triplock/testing';
 import { openPartners } from './partners.ts';
 import { openWebhookDeliveries } from './webhook-deliveries.ts';
-import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
+import { firstEndpoint } from './test/webhook-deliveries.ts';
+import { openWebhookEndpoints } from './webhook-endpoints.ts';
+import { parseWebhookKeys } from './webhook-secrets.ts';
 
 const acme = 'acme' as PartnerId;
 const webhookKeys = parseWebhookKeys(testWebhookKeys);
@@ -29,7 +31,7 @@ async function endpoints(context: TestContext) {
   /** What the notifier knows of an endpoint once its server has said that it wants webhooks. */
   const seenByNotifier = async (partnerId = acme) => {
     await owner.query(verifiedSql);
-    return notifier.webhookEndpoint(partnerId);
+    return notifier.webhookEndpoint(await firstEndpoint(owner, partnerId));
   };
   return {
     owner,
@@ -64,7 +66,8 @@ test('an endpoint that is gone is as good as none until it is set again, and onl
   const { owner, endpoints: store, seenByNotifier, notifier } = await endpoints(context);
   await store.setUrl({ partnerId: acme, url });
   await store.setUrl({ partnerId: 'globex' as PartnerId, url });
-  const disable = (version: string) => notifier.disableEndpoint({ partnerId: acme, version });
+  const id = await firstEndpoint(owner);
+  const disable = (version: string) => notifier.disableEndpoint({ id, version });
   const { version: early } = (await seenByNotifier())!;
   await store.setUrl({ partnerId: acme, url });
   assert.equal(
@@ -96,7 +99,7 @@ test('notifiers are told of endpoints that are set, and of webhooks that are ask
   await store.setUrl({ partnerId: acme, url });
   await eventually(async () => told === 2);
   const eventId = '328391a9-46c9-8809-a8b6-3591db80e499' as EventId;
-  await openWebhookDeliveries(gateway).redeliver({ partnerId: acme, eventId });
+  await openWebhookDeliveries(gateway).redeliver({ partnerId: acme, eventId, ordinal: 1 });
   await eventually(async () => told === 3);
   stopping.abort();
   await listening;
@@ -192,8 +195,10 @@ test('the gateway can neither read nor write a secret but by setting and rotatin
     'SELECT rotations FROM partners.webhook_endpoints',
     `UPDATE partners.webhook_endpoints SET secrets = '["whsec_mine"]'`,
     'UPDATE partners.webhook_endpoints SET verified_url = url',
-    'SELECT FROM partners.take_unverified_endpoints(1, false)',
-    `SELECT partners.verify_webhook_endpoint('acme', now(), 'mine')`,
+    'SELECT FROM partners.take_endpoint_questions(1, false)',
+    'SELECT FROM partners.open_webhook_endpoints',
+    `SELECT partners.verify_webhook_endpoint(gen_random_uuid(), now(), 'mine')`,
+    `SELECT partners.answer_webhook_test(NULL, NULL, 'delivered', 200, 1)`,
     'UPDATE partners.webhook_endpoints SET second_secret_until = now()',
     'DELETE FROM partners.webhook_endpoints',
   ]) {
@@ -203,7 +208,7 @@ test('the gateway can neither read nor write a secret but by setting and rotatin
 
 test('nobody else may rotate a secret', async (context) => {
   const store = await createTestDatabase(context);
-  const rotate = `SELECT * FROM partners.rotate_webhook_secret('acme', 'key', '{}'::jsonb)`;
+  const rotate = `SELECT * FROM partners.rotate_webhook_secret('acme', NULL, 'key', '{}'::jsonb)`;
   for (const role of ['triplock_notifier', 'triplock_auditor', 'triplock_ledger'] as const) {
     await assert.rejects(store.open(role).query(rotate), /permission denied/, role);
   }

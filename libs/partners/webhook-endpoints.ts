@@ -1,22 +1,45 @@
-import { createHash, randomBytes } from 'node:crypto';
-import type { IdempotencyKey, PartnerId } from '@triplock/payments';
+import { randomUUID } from 'node:crypto';
+import {
+  deriveId,
+  type EndpointId,
+  type EventType,
+  type Fingerprint,
+  type IdempotencyKey,
+  type PartnerId,
+} from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
-import { sealingKeys, type SealedText, type SealingKeys, type Setting } from '@triplock/runtime';
 import { targetHost } from './target-policy.ts';
+import { generateWebhookSecret, type SealedSecret, type WebhookKeys } from './webhook-secrets.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/webhook-endpoints.sql', [
-  'showEndpoint',
-  'setWebhookUrl',
+  'showEndpoints',
+  'makeEndpoint',
+  'setFirstEndpoint',
+  'changeEndpoint',
+  'deleteEndpoint',
   'rotateWebhookSecret',
+  'askTest',
+  'readTest',
 ]);
+
+/** Of one partner: each event makes a delivery for each of its endpoints that wants it. */
+export const endpointsMax = 16;
+
+/** Which events an endpoint wants: every one, those of later versions too, or these types. */
+export type WantedEvents = 'all' | readonly EventType[];
 
 /** A webhook endpoint as its partner may see it. */
 export type ShownEndpoint = {
+  id: EndpointId;
   url: string;
+  /** A note of its partner's. */
+  description?: string;
+  wants: WantedEvents;
   /** Whether its server has proved that it wants webhooks; nothing is sent there before. */
   verified: boolean;
   /** Until when the secret before the newest signs too. */
   previousSecretUntil?: Date;
+  madeAt: Date;
   /** When its URL or its secret was last set. */
   updatedAt: Date;
   /** Since when nothing is sent there, because its server answered 410 Gone. */
@@ -30,6 +53,29 @@ export type SetEndpoint =
   | { outcome: 'made'; endpoint: ShownEndpoint; secret: string }
   | { outcome: 'changed'; endpoint: ShownEndpoint };
 
+/** A new endpoint, and the key and the fingerprint of the request that makes it once. */
+export type EndpointOrder = {
+  partnerId: PartnerId;
+  key: IdempotencyKey;
+  fingerprint: Fingerprint;
+  url: string;
+  description?: string;
+  wants: WantedEvents;
+};
+
+/**
+ * What making an endpoint came to. `replayed`: this request had made it; its first secret is there
+ * while it is one of the last two. `deleted`: it had, and the endpoint is no more. `reused`: the
+ * key made another one. `too-many`: the partner has as many as it may, and nothing was done.
+ */
+export type MadeEndpoint =
+  | { outcome: 'made'; id: EndpointId; madeAt: Date; secret: string }
+  | { outcome: 'replayed'; id: EndpointId; madeAt: Date; secret?: string }
+  | { outcome: 'reused' | 'deleted' | 'too-many' };
+
+/** What is named is changed; `null` takes a description away. */
+export type EndpointChanges = { url?: string; description?: string | null; wants?: WantedEvents };
+
 /** What a rotation made: the new secret signs at once, beside the one before it. */
 export type Rotation = { secret: string; previousSecretUntil: Date };
 
@@ -37,168 +83,191 @@ export type Rotation = { secret: string; previousSecretUntil: Date };
 export type RotatedSecret =
   ({ outcome: 'rotated' | 'replayed' } & Rotation) | { outcome: 'no-endpoint' };
 
+/** What came back of a test: as a delivery's attempt, with the HTTP status of an answer. */
+export type TestResult = {
+  outcome: 'delivered' | 'refused' | 'unanswered' | 'unsendable';
+  status: number | null;
+  tookMs: number;
+};
+
+type OfPartner = { partnerId: PartnerId; id: EndpointId };
+
 /** Webhook endpoints as partners manage them. Every method rejects without PostgreSQL. */
 export type WebhookEndpoints = {
+  /** The oldest first. */
+  list(partnerId: PartnerId): Promise<ShownEndpoint[]>;
+  find(endpoint: OfPartner): Promise<ShownEndpoint | undefined>;
+  /** The oldest. */
   show(partnerId: PartnerId): Promise<ShownEndpoint | undefined>;
+  make(order: EndpointOrder): Promise<MadeEndpoint>;
+  /** `undefined`: the partner has no such endpoint. With a URL the endpoint is enabled, too. */
+  change(endpoint: OfPartner, changes: EndpointChanges): Promise<ShownEndpoint | undefined>;
+  /** Whether it was there. What waits for it is canceled; what is under way comes to its end. */
+  delete(endpoint: OfPartner): Promise<boolean>;
   /**
-   * Sets the URL, which was judged before, and enables the endpoint. The next attempt at every
-   * delivery goes there, once it is verified.
+   * Sets the URL of the partner's oldest endpoint, which was judged before, and enables it; makes
+   * one when there is none. The next attempt at every delivery goes there, once it is verified.
    */
   setUrl(endpoint: { partnerId: PartnerId; url: string }): Promise<SetEndpoint>;
   /**
-   * A new secret, once per key; the last two keys are known, and of older ones no secret signs. The
-   * secret before it signs too for 24 h or until the next rotation, so that a receiver may change
-   * over at any time in between; at most two sign.
+   * A new secret, once per key; of the oldest endpoint unless one is named. The last two keys are
+   * known, and of older ones no secret signs. The secret before it signs too for 24 h or until the
+   * next rotation, so that a receiver may change over at any time in between; at most two sign.
    *
    * @throws MissingWebhookKeyError for a key of before whose secret was sealed with one that is not
    * there.
    */
-  rotateSecret(rotation: { partnerId: PartnerId; key: IdempotencyKey }): Promise<RotatedSecret>;
+  rotateSecret(rotation: {
+    partnerId: PartnerId;
+    id?: EndpointId;
+    key: IdempotencyKey;
+  }): Promise<RotatedSecret>;
+  /**
+   * Has a notifier send a test to an endpoint, one in ten seconds. `not-open`: its server has not
+   * proved that it wants webhooks, or wants none.
+   */
+  askTest(
+    endpoint: OfPartner,
+    testId: string,
+  ): Promise<'asked' | 'too-soon' | 'not-open' | 'no-endpoint'>;
+  /** What came back of the test; `undefined`: not yet, or nobody sends it. */
+  readTest(id: EndpointId, testId: string): Promise<TestResult | undefined>;
 };
 
 type Row = {
+  endpoint_id: EndpointId;
+  made_at: Date;
   url: string;
+  description: string | null;
+  event_types: EventType[] | null;
   verified: boolean;
   second_secret_until: Date | null;
   updated_at: Date;
   disabled_at: Date | null;
 };
 
+type MadeRow = {
+  outcome: MadeEndpoint['outcome'];
+  made_at: Date;
+  secret: SealedSecret | null;
+};
 type RotationRow = { secret: SealedSecret; previous_secret_until: Date };
+type TestRow = Omit<TestResult, 'tookMs'> & { took_ms: number };
 
 /** Webhook endpoints in PostgreSQL, where all clocks are the database's. */
 export function openWebhookEndpoints(database: Database, keys: WebhookKeys): WebhookEndpoints {
   return {
-    async show(partnerId) {
-      const [row] = await database.query<Row>(sql.showEndpoint, [partnerId]);
+    async list(partnerId) {
+      return (await database.query<Row>(sql.showEndpoints, [partnerId, null])).map(fromRow);
+    },
+    async find({ partnerId, id }) {
+      const [row] = await database.query<Row>(sql.showEndpoints, [partnerId, id]);
       return row && fromRow(row);
+    },
+    async show(partnerId) {
+      const [row] = await database.query<Row>(sql.showEndpoints, [partnerId, null]);
+      return row && fromRow(row);
+    },
+    make: (order) => makeEndpoint(database, keys, order),
+    async change({ partnerId, id }, changes) {
+      const [row] = await database.query<Row>(sql.changeEndpoint, [
+        partnerId,
+        id,
+        JSON.stringify(asChanges(changes)),
+      ]);
+      return row && fromRow(row);
+    },
+    async delete({ partnerId, id }) {
+      const parameters = [partnerId, id];
+      const [row] = await database.query<{ deleted: boolean }>(sql.deleteEndpoint, parameters);
+      return row!.deleted;
     },
     async setUrl({ partnerId, url }) {
       const secret = generateWebhookSecret();
       const sealed = JSON.stringify(keys.seal(partnerId, secret));
-      const parameters = [partnerId, url, sealed, targetHost(new URL(url))];
-      const [row] = await database.query<Row & { made: boolean }>(sql.setWebhookUrl, parameters);
+      const id = randomUUID();
+      const parameters = [partnerId, id, url, targetHost(new URL(url)), sealed];
+      const [row] = await database.query<Row>(sql.setFirstEndpoint, parameters);
       const endpoint = fromRow(row!);
-      if (row!.made) return { outcome: 'made', endpoint, secret };
-      return { outcome: 'changed', endpoint };
+      return endpoint.id === id
+        ? { outcome: 'made', endpoint, secret }
+        : { outcome: 'changed', endpoint };
     },
-    async rotateSecret({ partnerId, key }) {
+    async rotateSecret({ partnerId, id = null, key }) {
       const offered = keys.seal(partnerId, generateWebhookSecret());
-      const [row] = await database.query<RotationRow>(sql.rotateWebhookSecret, [
-        partnerId,
-        key,
-        JSON.stringify(offered),
-      ]);
+      const parameters = [partnerId, id, key, JSON.stringify(offered)];
+      const [row] = await database.query<RotationRow>(sql.rotateWebhookSecret, parameters);
       if (row === undefined) return { outcome: 'no-endpoint' };
       const { secret, previous_secret_until: previousSecretUntil } = row;
       const outcome = secret.id === offered.id ? 'rotated' : 'replayed';
       return { outcome, secret: keys.open(partnerId, secret), previousSecretUntil };
     },
+    async askTest({ partnerId, id }, testId) {
+      type Asked = { outcome: Awaited<ReturnType<WebhookEndpoints['askTest']>> };
+      const [row] = await database.query<Asked>(sql.askTest, [partnerId, id, testId]);
+      return row!.outcome;
+    },
+    async readTest(id, testId) {
+      const [row] = await database.query<TestRow>(sql.readTest, [id, testId]);
+      return row && { outcome: row.outcome, status: row.status, tookMs: row.took_ms };
+    },
+  };
+}
+
+async function makeEndpoint(
+  database: Database,
+  keys: WebhookKeys,
+  order: EndpointOrder,
+): Promise<MadeEndpoint> {
+  const { partnerId, key, fingerprint, url, description = null, wants } = order;
+  const id = deriveId('endpoint', partnerId, key) as EndpointId;
+  const types = wants === 'all' ? null : wants;
+  const sealed = JSON.stringify(keys.seal(partnerId, generateWebhookSecret()));
+  const host = targetHost(new URL(url));
+  const [row] = await database.query<MadeRow>(sql.makeEndpoint, [
+    ...[partnerId, id, fingerprint, url, host, types, description, sealed],
+    endpointsMax,
+  ]);
+  const { outcome, made_at: madeAt, secret } = row!;
+  switch (outcome) {
+    case 'made':
+      return { outcome, id, madeAt, secret: keys.open(partnerId, secret!) };
+    case 'replayed':
+      return {
+        outcome,
+        id,
+        madeAt,
+        ...(secret === null ? {} : { secret: keys.open(partnerId, secret) }),
+      };
+    case 'reused':
+    case 'deleted':
+    case 'too-many':
+      return { outcome };
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** As `change_webhook_endpoint` takes them: what is not named stays. */
+function asChanges({ url, description, wants }: EndpointChanges): object {
+  return {
+    ...(url === undefined ? {} : { url, host: targetHost(new URL(url)) }),
+    ...(description === undefined ? {} : { description }),
+    ...(wants === undefined ? {} : { event_types: wants === 'all' ? null : wants }),
   };
 }
 
 function fromRow(row: Row): ShownEndpoint {
-  const { url, verified, second_secret_until: until, disabled_at: disabledAt } = row;
+  const { description, second_secret_until: until, disabled_at: disabledAt } = row;
   return {
-    url,
-    verified,
+    id: row.endpoint_id,
+    url: row.url,
+    ...(description === null ? {} : { description }),
+    wants: row.event_types ?? 'all',
+    verified: row.verified,
+    madeAt: row.made_at,
     updatedAt: row.updated_at,
     ...(until === null ? {} : { previousSecretUntil: until }),
     ...(disabledAt === null ? {} : { disabledAt }),
   };
-}
-
-// Standard Webhooks 1.0 asks for 24 to 64 bytes. HMAC-SHA256 gains nothing from more than 32.
-const secretBytes = 32;
-
-/**
- * A new webhook secret in the form of Standard Webhooks 1.0: `whsec_` and random bytes in base64.
- */
-function generateWebhookSecret(): string {
-  return `whsec_${randomBytes(secretBytes).toString('base64')}`;
-}
-
-/** A webhook secret as it is stored, bound to its partner and its own id. */
-export type SealedSecret = SealedText & {
-  /** From SHA-256 of the secret: the same secret has the same id under every key. */
-  id: string;
-};
-
-/** The keys that webhook secrets are sealed with: the newest seals, all of them open. */
-export type WebhookKeys = {
-  /** The id of the key that seals. */
-  newest: string;
-  seal(partnerId: PartnerId, secret: string): SealedSecret;
-  /**
-   * @throws MissingWebhookKeyError when the key is not among these, Error when what is stored was
-   * altered or is another partner's.
-   */
-  open(partnerId: PartnerId, sealed: SealedSecret): string;
-};
-
-/** A stored secret cannot be opened here, whatever its partner does. */
-export class UnopenedSecretError extends Error {}
-
-/**
- * A secret is sealed with a key that this process was not given. Nothing is lost: whoever needs the
- * secret waits until the key is there again.
- */
-export class MissingWebhookKeyError extends UnopenedSecretError {
-  override name = 'MissingWebhookKeyError';
-  constructor(partnerId: PartnerId, key: string) {
-    super(
-      `${partnerId}'s webhook secret is sealed with the key ${key}, which WEBHOOK_KEYS lacks: add it again, behind the newest`,
-    );
-  }
-}
-
-/** As {@link sealingKeys} reads them. */
-export const webhookKeys: Setting<WebhookKeys> = {
-  expected: sealingKeys.expected,
-  parse(text) {
-    const keys = sealingKeys.parse(text);
-    return keys && createWebhookKeys(keys);
-  },
-};
-
-/**
- * The keys in a text, such as a file's.
- *
- * @throws Error when it has none, or they are malformed.
- */
-export function parseWebhookKeys(text: string): WebhookKeys {
-  const keys = webhookKeys.parse(text);
-  if (keys === undefined) throw new Error(`webhook keys: expected ${webhookKeys.expected}`);
-  return keys;
-}
-
-function createWebhookKeys(keys: SealingKeys): WebhookKeys {
-  return {
-    newest: keys.newest,
-    seal(partnerId, secret) {
-      const id = idOfSecret(secret);
-      return { id, ...keys.seal(boundTo(partnerId, id), secret) };
-    },
-    open(partnerId, sealed) {
-      if (!keys.has(sealed.key)) throw new MissingWebhookKeyError(partnerId, sealed.key);
-      try {
-        return keys.open(boundTo(partnerId, sealed.id), sealed);
-      } catch (cause) {
-        throw new UnopenedSecretError(
-          `${partnerId}'s webhook secret ${sealed.id} is not what was sealed`,
-          { cause },
-        );
-      }
-    },
-  };
-}
-
-/** Secrets have 192 random bits at least, so that nobody finds one by its hash. */
-function idOfSecret(secret: string): string {
-  return createHash('sha256').update(secret).digest('base64url').slice(0, 22);
-}
-
-/** No partner's id has a slash. */
-function boundTo(partnerId: PartnerId, id: string): string {
-  return `${partnerId}/${id}`;
 }

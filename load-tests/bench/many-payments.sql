@@ -8,7 +8,7 @@ CREATE TEMP TABLE model AS
 SELECT transactions.*, event_id, payload, body
 FROM ledger.transactions
 JOIN (SELECT txn_id, event_id, payload FROM ledger.outbox) AS outbox USING (txn_id)
-JOIN (SELECT event_id, body FROM notifier.deliveries) AS deliveries USING (event_id)
+JOIN (SELECT event_id, body FROM notifier.deliveries WHERE ordinal = 1) AS deliveries USING (event_id)
 WHERE txn_id = $1::uuid
 
 -- name: writeInserts

@@ -117,6 +117,7 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'reaped-differs-from-missing': { ...always, whole: true },
     'reaped-differs-from-published': { ...inTheEnd, whole: true },
     'delivery-differs-from-inbox': always,
+    'delivery-differs-from-endpoints': always,
     'delivery-tells-otherwise': always,
     'delivery-differs-from-attempts': always,
     'settlement-differs-from-ledger': always,

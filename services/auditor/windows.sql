@@ -82,11 +82,10 @@ ORDER BY partner_id, currency, figure, layer
 --
 -- Requests that lost their key or were dead-lettered are no transaction anywhere, nor are those of
 -- which a person acknowledged that Kafka lost them; of what it lost after a worker had read it the
--- ledger says what was accepted. A delivery is
--- delivered once its partner has it. `undelivered` ones wait for their partner's endpoint, or did
--- until they left by age, and `unfinished` payments wait for a customer, their partner or a bank
--- and have no event yet that they ended: so ledger = unfinished + published, and published =
--- undelivered + delivered.
+-- ledger says what was accepted. An event is delivered once its partner has its first delivery, or
+-- wants it no more. `undelivered` ones wait for their partner's endpoint, or did until they left by
+-- age, and `unfinished` payments wait for a customer, their partner or a bank and have no event yet
+-- that they ended: so ledger = unfinished + published, and published = undelivered + delivered.
 WITH set_aside AS MATERIALIZED (
   SELECT txn_id, fingerprint FROM auditor.dead_letters WHERE txn_id IS NOT NULL
   UNION
@@ -101,7 +100,7 @@ WITH set_aside AS MATERIALIZED (
   UNION ALL
   SELECT partner_id, event_type, currency, true, deliveries, amount
   FROM notifier.reaped_deliveries
-  WHERE state <> 'delivered'
+  WHERE ordinal = 1 AND state IN ('failed', 'parked')
 ), changes AS (
   SELECT 'payments' AS figure, 'accepted' AS layer, partner_id, currency, -1 AS number,
          -amount AS amount
@@ -189,7 +188,8 @@ SELECT
 WITH undelivered AS MATERIALIZED (
   SELECT waits, count(*) AS deliveries FROM auditor.undelivered GROUP BY waits
   UNION ALL
-  SELECT true, deliveries FROM notifier.reaped_deliveries WHERE state <> 'delivered'
+  SELECT true, deliveries FROM notifier.reaped_deliveries
+  WHERE ordinal = 1 AND state IN ('failed', 'parked')
 )
 SELECT
   (SELECT count(*) FROM auditor.dead_letters WHERE txn_id IS NULL)

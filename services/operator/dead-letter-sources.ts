@@ -36,7 +36,9 @@ export type DeadLetterSources = {
  */
 export type DeadLetterId =
   | { source: 'kafka'; partition: number; offset: bigint }
-  | { source: 'outbox' | 'webhook'; eventId: string }
+  | { source: 'outbox'; eventId: string }
+  /** Of the event's deliveries the one with this number. */
+  | { source: 'webhook'; eventId: string; ordinal: number }
   | { source: 'transaction'; txnId: string };
 
 /** One dead letter in a list. `about` is the transaction, or the key of a record that is none. */
@@ -84,7 +86,7 @@ export async function showDeadLetter(
       return events.length === 0 ? undefined : { id: renderDeadLetterId(id), events };
     }
     case 'webhook': {
-      const attempts = await database.query(statements.showDelivery, [id.eventId]);
+      const attempts = await database.query(statements.showDelivery, [id.eventId, id.ordinal]);
       return attempts.length === 0 ? undefined : { id: renderDeadLetterId(id), attempts };
     }
     case 'transaction': {
@@ -156,7 +158,8 @@ export async function redriveWindow(
 }
 
 const kafkaId = /^kafka:(\d{1,9}):(\d{1,18})$/;
-const rowId = /^(outbox|webhook|transaction):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
+const rowId =
+  /^(outbox|webhook|transaction):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([2-9]|[1-9]\d))?$/i;
 
 /** @throws UsageError when the text is no id of a dead letter. */
 export function parseDeadLetterId(text: string): DeadLetterId {
@@ -165,13 +168,14 @@ export function parseDeadLetterId(text: string): DeadLetterId {
     return { source: 'kafka', partition: Number(record[1]), offset: BigInt(record[2]!) };
   }
   const row = rowId.exec(text);
-  if (row) {
+  if (row && (row[1] === 'webhook' || row[3] === undefined)) {
     const uuid = row[2]!.toLowerCase();
     if (row[1] === 'transaction') return { source: 'transaction', txnId: uuid };
-    return { source: row[1] as 'outbox' | 'webhook', eventId: uuid };
+    if (row[1] === 'outbox') return { source: 'outbox', eventId: uuid };
+    return { source: 'webhook', eventId: uuid, ordinal: Number(row[3] ?? 1) };
   }
   throw new UsageError(
-    `'${text}' is no dead letter: expected kafka:<partition>:<offset>, outbox:<event id>, webhook:<event id> or transaction:<id>`,
+    `'${text}' is no dead letter: expected kafka:<partition>:<offset>, outbox:<event id>, webhook:<delivery id> or transaction:<id>`,
   );
 }
 
@@ -179,7 +183,8 @@ export function parseDeadLetterId(text: string): DeadLetterId {
 export function renderDeadLetterId(id: DeadLetterId): string {
   if (id.source === 'kafka') return `kafka:${id.partition}:${id.offset}`;
   if (id.source === 'transaction') return `transaction:${id.txnId}`;
-  return `${id.source}:${id.eventId}`;
+  const ordinal = id.source === 'webhook' && id.ordinal > 1 ? `.${id.ordinal}` : '';
+  return `${id.source}:${id.eventId}${ordinal}`;
 }
 
 /** Leaves the transaction so that an act on nothing is not recorded. */
@@ -203,7 +208,7 @@ async function giveBack(
     case 'outbox':
       return sources.redriveEvent(tx, id.eventId as EventId);
     case 'webhook':
-      return eventIds(await tx.query(statements.renewDelivery, [id.eventId]));
+      return eventIds(await tx.query(statements.renewDelivery, [id.eventId, id.ordinal]));
     case 'transaction':
       return eventIds(await tx.query(statements.wakeTransaction, [id.txnId]));
     default:

@@ -13,7 +13,7 @@ SELECT 'outbox:' || event_id AS id, created_at AS at, partner_id AS partner, txn
 FROM ledger.outbox
 WHERE state = 'parked' AND parked_reason NOT LIKE 'behind %'
 UNION ALL
-SELECT 'webhook:' || event_id, finished_at, partner_id, txn_id,
+SELECT 'webhook:' || notifier.delivery_name(event_id, ordinal), finished_at, partner_id, txn_id,
        concat_ws(', ', 'given up after ' || attempts || ' attempts', 'HTTP ' || last_status, last_error)
 FROM notifier.deliveries
 WHERE state = 'failed'
@@ -43,11 +43,12 @@ ORDER BY event.order_id
 -- name: showDelivery
 -- A webhook that was given up, and its attempts.
 --
--- $1 event id. A row: one attempt. No row: the webhook was not given up, or never attempted.
+-- $1 event id, $2 which of its deliveries. A row: one attempt. No row: the webhook was not given
+-- up, or never attempted.
 SELECT attempt, status, error, took_ms, recorded_at, body
 FROM notifier.deliveries
-JOIN notifier.delivery_attempts USING (event_id)
-WHERE event_id = $1 AND state = 'failed'
+JOIN notifier.delivery_attempts USING (event_id, ordinal)
+WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
 ORDER BY attempt
 
 -- name: showTransaction
@@ -71,11 +72,11 @@ RETURNING txn_id AS event_id
 -- name: renewDelivery
 -- Makes a webhook that was given up due at once, with all the time for retries again.
 --
--- $1 event id. A row: it is due. No row: it was not given up. Attempts go on counting, because
--- their number is what keeps an overtaken sender from recording.
+-- $1 event id, $2 which of its deliveries. A row: it is due. No row: it was not given up. Attempts
+-- go on counting, because their number is what keeps an overtaken sender from recording.
 UPDATE notifier.deliveries
 SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
-WHERE event_id = $1 AND state = 'failed'
+WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
 RETURNING event_id
 
 -- name: clock
@@ -92,22 +93,22 @@ SELECT now()::text AS now
 -- many at most. A row: one that is due. Of two at once the second waits for the first, and finds
 -- what that one left.
 WITH chosen AS MATERIALIZED (
-  SELECT event_id FROM notifier.deliveries
+  SELECT event_id, ordinal FROM notifier.deliveries
   WHERE state = 'failed' AND partner_id = $1
     AND created_at >= coalesce($2::timestamptz, '-infinity')
     AND created_at < coalesce($3::timestamptz, 'infinity')
     AND finished_at <= $4::timestamptz
-  ORDER BY created_at, event_id
+  ORDER BY created_at, event_id, ordinal
   LIMIT $7
   FOR UPDATE
 ), renewed AS (
   UPDATE notifier.deliveries
   SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
   FROM chosen
-  WHERE deliveries.event_id = chosen.event_id
-  RETURNING deliveries.event_id
+  WHERE deliveries.event_id = chosen.event_id AND deliveries.ordinal = chosen.ordinal
+  RETURNING deliveries.event_id, deliveries.ordinal
 ), recorded AS (
   INSERT INTO auditor.operator_acts (act, subject, done_by, why)
-  SELECT 'redrive', 'webhook:' || event_id, $5, $6 FROM renewed
+  SELECT 'redrive', 'webhook:' || notifier.delivery_name(event_id, ordinal), $5, $6 FROM renewed
 )
 SELECT event_id FROM renewed

@@ -33,7 +33,7 @@ npm run dead-letters -- redrive --partner P [--since T] [--until T] [options]
 
 What could not go on and was set aside: records that are no payment (kafka:<partition>:<offset> of
 the dead-letter topic), events that cannot be published (outbox:<event id>), webhooks that were given
-up (webhook:<event id>) and payments and refunds that have been pending for an hour, or for 25 where
+up (webhook:<delivery id>) and payments and refunds that have been pending for an hour, or for 25 where
 a customer or a bank may be at work, or for eight days where a partner holds a card's money
 (transaction:<id>; the workers' log says why). Redriving gives it back to where it came from, is
 recorded with who, when and why, and is harmless twice. Exit code 1 when an ID is not there, 2 when

@@ -96,7 +96,12 @@ const eventsSql = `
     SELECT count(*)::int AS rows, min(received_at) AS received_at
     FROM notifier.inbox WHERE event_id = o.event_id
   ) i
-  LEFT JOIN notifier.deliveries d USING (event_id)
+  LEFT JOIN LATERAL (
+    -- One of each endpoint that wanted it.
+    SELECT string_agg(DISTINCT state, ', ') AS state, sum(attempts)::int AS attempts,
+           max(finished_at) AS finished_at
+    FROM notifier.deliveries WHERE event_id = o.event_id
+  ) d ON true
   CROSS JOIN LATERAL (
     SELECT count(*)::int AS rows, min(received_at) AS received_at
     FROM settlement.inbox WHERE event_id = o.event_id

@@ -8,53 +8,59 @@
 -- $1 owner, $2 lease in milliseconds, $3 deliveries at most; $4 how many one partner may have in
 -- flight and $5 one host, and $6 and $7 how many attempts of each may be begun in a second,
 -- whichever senders make them. Of each delivery that is made, in the transaction of its event's
--- inbox row, $8 event id, $9 partner id, $10 transaction id, $11 body, $12 traceparent or null.
+-- inbox row, $8 event id, $9 partner id, $10 transaction id, $11 type, $12 body, $13 traceparent or
+-- null.
 -- A row: the caller's to send from the commit until the lease ends; `attempt` must be given when
--- recording. `host` is where it may go, null when its partner has no open endpoint. Always a row,
--- without an `event_id` when nothing was leased; `more` is due and had no room.
-SELECT event_id, partner_id, txn_id, attempt, failed_before, traceparent, host, more
+-- recording. `host` is where it may go, null when its endpoint is not open. Always a row, without
+-- an `event_id` when nothing was leased; `more` is due and had no room.
+SELECT event_id, ordinal, partner_id, endpoint_id, txn_id, attempt, failed_before, traceparent, host,
+       more
 FROM lease_deliveries(
   $1, $2::float8 * interval '1 millisecond', $3::integer,
   $4::integer, $5::integer, $6::integer, $7::integer,
-  $8::uuid[], $9::text[], $10::uuid[], $11::text[], $12::text[]
+  $8::uuid[], $9::text[], $10::uuid[], $11::text[], $12::text[], $13::text[]
 )
 
 -- name: readBodies
 -- What the deliveries say that waited and were leased: never changed, and too long to be read
 -- while other senders wait for their lease.
 --
--- $1 event ids. A row for each.
-SELECT event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])
+-- $1 event ids, whose deliveries all say the same. A row for each.
+SELECT DISTINCT ON (event_id) event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])
 
 -- name: recordAttempts
 -- Records what attempts came to, each for the sender that still holds the delivery.
 --
 -- $1 event ids, $2 attempts, $3 what each came to (`delivered`, `refused`, `unanswered`,
--- `unsendable`, or `not-sent` where the host it was leased for had no open endpoint of its
--- partner, or the secret could not be opened), $4 HTTP statuses or nulls, $5 errors or nulls, $6
--- milliseconds each took, $7 milliseconds until its next attempt, $8 milliseconds after the first
--- attempt when there shall be no further one. All of one length.
+-- `unsendable`, or `not-sent` where its endpoint was not open at the host it was leased for, or the
+-- secret could not be opened), $4 HTTP statuses or nulls, $5 errors or nulls, $6 milliseconds each
+-- took, $7 milliseconds until its next attempt, $8 milliseconds after the first attempt when there
+-- shall be no further one, $9 which of the events' deliveries. All of one length.
 -- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes
--- again, `parked` waits for an endpoint, `failed` was given up. No row: another sender took the
--- delivery over, or the attempt was recorded before, which ended its lease, and nothing was
--- written.
+-- again, `parked` waits for its endpoint, `failed` was given up, `canceled` lost its endpoint. No
+-- row: another sender took the delivery over, or the attempt was recorded before, which ended its
+-- lease, and nothing was written.
 --
--- Whether there is an open endpoint is asked here once more: a 410 Gone has just disabled it, or
--- its partner has just set it. What was not sent is no attempt that failed, leaves no trace, and
--- has all the time for attempts before it again.
+-- Whether its endpoint is open is asked here once more: a 410 Gone has just disabled it, or its
+-- partner has just set or deleted it. What was not sent is no attempt that failed, leaves no trace,
+-- and has all the time for attempts before it again.
 WITH made AS (
   SELECT t.*, first_attempt_at, now() + next_in_ms * interval '1 millisecond' AS next_at,
          patience_ms * interval '1 millisecond' AS patience,
-         endpoint.partner_id IS NOT NULL AS has_endpoint
+         coalesce(endpoint.is_open, false) AS is_open,
+         endpoint.endpoint_id IS NULL
+           AND deliveries.endpoint_id <> '00000000-0000-0000-0000-000000000000' AS is_deleted
   FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::text[], $6::integer[],
-              $7::bigint[], $8::bigint[])
-       AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms)
-  JOIN deliveries USING (event_id)
-  LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
+              $7::bigint[], $8::bigint[], $9::smallint[])
+       AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms, ordinal)
+  JOIN deliveries USING (event_id, ordinal)
+  LEFT JOIN partners.live_webhook_endpoints AS endpoint
+    ON endpoint.endpoint_id = deliveries.endpoint_id
 ), decided AS (
   SELECT *, CASE
     WHEN outcome = 'delivered' THEN 'delivered'
-    WHEN NOT has_endpoint THEN 'parked'
+    WHEN is_deleted THEN 'canceled'
+    WHEN NOT is_open THEN 'parked'
     WHEN outcome = 'not-sent' THEN 'pending'
     WHEN next_at > first_attempt_at + patience THEN 'failed'
     ELSE 'pending'
@@ -63,7 +69,7 @@ WITH made AS (
 ), recorded AS (
   UPDATE deliveries SET
     state = end_state,
-    finished_at = CASE WHEN end_state IN ('delivered', 'failed') THEN now() END,
+    finished_at = CASE WHEN end_state IN ('delivered', 'failed', 'canceled') THEN now() END,
     next_attempt_at = CASE WHEN end_state = 'parked' THEN now() ELSE next_at END,
     first_attempt_at = CASE WHEN outcome <> 'not-sent' THEN deliveries.first_attempt_at END,
     lease_owner = NULL,
@@ -71,60 +77,130 @@ WITH made AS (
     last_status = CASE WHEN outcome = 'not-sent' THEN last_status ELSE status END,
     last_error = CASE WHEN outcome = 'not-sent' THEN last_error ELSE error END
   FROM decided
-  WHERE deliveries.event_id = decided.event_id AND attempts = attempt AND state = 'pending'
-    AND lease_owner IS NOT NULL
-  RETURNING deliveries.event_id, attempt, state, outcome, status, error, took_ms
+  WHERE deliveries.event_id = decided.event_id AND deliveries.ordinal = decided.ordinal
+    AND attempts = attempt AND state = 'pending' AND lease_owner IS NOT NULL
+  RETURNING deliveries.event_id, deliveries.ordinal, attempt, state, outcome, status, error, took_ms
 ), logged AS (
-  INSERT INTO delivery_attempts (event_id, attempt, status, error, took_ms)
-  SELECT event_id, attempt, status, error, took_ms FROM recorded WHERE outcome <> 'not-sent'
+  INSERT INTO delivery_attempts (event_id, ordinal, attempt, status, error, took_ms)
+  SELECT event_id, ordinal, attempt, status, error, took_ms FROM recorded WHERE outcome <> 'not-sent'
 )
-SELECT event_id, attempt, state FROM recorded
+SELECT event_id, ordinal, attempt, state FROM recorded
 
 -- name: releaseDeliveries
--- Makes parked deliveries due whose partner has an open endpoint by now, with all the time for
--- attempts before them, oldest first within a partner.
+-- Makes parked deliveries due whose endpoint is open by now, with all the time for attempts before
+-- them, oldest first within an endpoint; and ends what waits for an endpoint that was deleted, or
+-- was given up there: nobody can ask for it again.
 --
--- $1 deliveries at most. A row: one was released. No row: nothing that is parked has an endpoint.
--- Goes by what is there and not by what changed: an endpoint that was set while nobody looked, or
--- while a delivery was being parked, is found by the next look, and a crash in between leaves what
--- was not released for it.
-WITH chosen AS MATERIALIZED (
-  SELECT next.event_id
-  FROM partners_with('parked') AS parked
-  JOIN partners.open_webhook_endpoints USING (partner_id)
+-- What was parked because its partner had no endpoint is, once one is open, its oldest endpoint's
+-- that wants it, and parked for that one while it is not open; what none wants is owed no more.
+--
+-- $1 deliveries at most of each kind. A row: one was released, given an endpoint or ended. No row:
+-- there is nothing to do. Goes by what is there and not by what changed: an endpoint that was
+-- opened or deleted while nobody looked, or while a delivery was being made, parked, given up or
+-- asked for again, is found by the next look, and a crash in between leaves what was not done for
+-- it. What is being sent is left to its sender.
+WITH ready AS MATERIALIZED (
+  SELECT parked.*, live.is_open,
+         parked.endpoint_id <> '00000000-0000-0000-0000-000000000000' AS is_ones
+  FROM queues_with('parked') AS parked
+  LEFT JOIN partners.live_webhook_endpoints AS live ON live.endpoint_id = parked.endpoint_id
+  WHERE CASE WHEN parked.endpoint_id <> '00000000-0000-0000-0000-000000000000'
+    THEN live.is_open IS NOT FALSE
+    ELSE EXISTS (
+      SELECT FROM partners.open_webhook_endpoints AS open
+      WHERE open.partner_id = parked.partner_id OFFSET 0
+    )
+  END
+), parked AS MATERIALIZED (
+  SELECT next.*, ready.is_open, is_ones
+  FROM ready
   CROSS JOIN LATERAL (
-    SELECT event_id
+    SELECT event_id, ordinal, partner_id, endpoint_id, body
     FROM deliveries
-    WHERE state = 'parked' AND partner_id = parked.partner_id
+    WHERE state = 'parked' AND partner_id = ready.partner_id AND endpoint_id = ready.endpoint_id
     ORDER BY next_attempt_at
     LIMIT $1
     FOR UPDATE SKIP LOCKED
   ) AS next
   LIMIT $1
+), deleted AS MATERIALIZED (
+  SELECT next.*
+  FROM queues_with('pending') AS pending
+  JOIN partners.deleted_webhook_endpoints AS deleted USING (endpoint_id)
+  CROSS JOIN LATERAL (
+    SELECT event_id, ordinal, endpoint_id
+    FROM deliveries
+    WHERE state = 'pending' AND partner_id = pending.partner_id
+      AND endpoint_id = pending.endpoint_id
+      AND (lease_owner IS NULL OR next_attempt_at <= now())
+    ORDER BY next_attempt_at
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+  ) AS next
+  LIMIT $1
+), given_up AS MATERIALIZED (
+  SELECT next.*
+  FROM queues_with('failed') AS failed
+  JOIN partners.deleted_webhook_endpoints AS deleted USING (endpoint_id)
+  CROSS JOIN LATERAL (
+    SELECT event_id, ordinal, endpoint_id
+    FROM deliveries
+    WHERE state = 'failed' AND partner_id = failed.partner_id AND endpoint_id = failed.endpoint_id
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+  ) AS next
+  LIMIT $1
+), decided AS (
+  SELECT event_id, ordinal, endpoint_id, 'canceled' AS to_state
+  FROM (SELECT * FROM deleted UNION ALL SELECT * FROM given_up) AS ended
+  UNION ALL
+  SELECT event_id, ordinal, endpoint_id, CASE WHEN is_open THEN 'pending' ELSE 'canceled' END
+  FROM parked
+  WHERE is_ones
+  UNION ALL
+  SELECT event_id, ordinal, coalesce(wanting.endpoint_id, parked.endpoint_id),
+         CASE WHEN wanting.is_open THEN 'pending'
+              WHEN wanting.endpoint_id IS NULL THEN 'unwanted' ELSE 'parked' END
+  FROM parked
+  LEFT JOIN LATERAL (
+    SELECT live.endpoint_id, live.is_open
+    FROM partners.live_webhook_endpoints AS live
+    WHERE live.partner_id = parked.partner_id
+      AND (live.event_types IS NULL OR parked.body::json ->> 'type' = ANY (live.event_types))
+    ORDER BY live.made_at, live.endpoint_id
+    LIMIT 1
+  ) AS wanting ON true
+  WHERE NOT is_ones
 )
-UPDATE deliveries SET state = 'pending', next_attempt_at = now(), first_attempt_at = NULL
-FROM chosen
-WHERE deliveries.event_id = chosen.event_id
+UPDATE deliveries SET
+  state = to_state,
+  endpoint_id = decided.endpoint_id,
+  next_attempt_at = CASE WHEN to_state = 'pending' THEN now() ELSE next_attempt_at END,
+  first_attempt_at = CASE WHEN to_state <> 'pending' THEN first_attempt_at END,
+  finished_at = CASE WHEN to_state = 'canceled' THEN now() END,
+  lease_owner = NULL
+FROM decided
+WHERE deliveries.event_id = decided.event_id AND deliveries.ordinal = decided.ordinal
 RETURNING deliveries.event_id
 
 -- name: measureBacklog
 -- How much is still to be delivered, and how much waits for an endpoint, up to a limit: it is asked
 -- every few seconds, and an outage of a week must not make each of them a walk over millions.
 --
--- $1 deliveries at most that are counted of one partner, those due soonest first, $2 in all.
+-- $1 deliveries at most that are counted of one endpoint, those due soonest first, $2 in all.
 -- One row: deliveries that a sender has still to send, and the age in seconds of the oldest of
 -- them, 0 when there is none; and the same of those that are parked, from when they were. Either
--- number may be more where a partner has $1 or all together have $2.
+-- number may be more where an endpoint has $1 or all together have $2.
 SELECT pending.*, parked.*
 FROM (
   SELECT count(*)::integer AS waiting,
          coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS "oldestSeconds"
   FROM (
     SELECT counted.created_at
-    FROM partners_with('pending') AS partner
+    FROM queues_with('pending') AS queue
     CROSS JOIN LATERAL (
       SELECT created_at FROM deliveries
-      WHERE state = 'pending' AND partner_id = partner.partner_id
+      WHERE state = 'pending' AND partner_id = queue.partner_id AND endpoint_id = queue.endpoint_id
       ORDER BY next_attempt_at
       LIMIT $1
     ) AS counted
@@ -136,10 +212,10 @@ FROM (
            AS "oldestParkedSeconds"
   FROM (
     SELECT counted.next_attempt_at
-    FROM partners_with('parked') AS partner
+    FROM queues_with('parked') AS queue
     CROSS JOIN LATERAL (
       SELECT next_attempt_at FROM deliveries
-      WHERE state = 'parked' AND partner_id = partner.partner_id
+      WHERE state = 'parked' AND partner_id = queue.partner_id AND endpoint_id = queue.endpoint_id
       ORDER BY next_attempt_at
       LIMIT $1
     ) AS counted

@@ -155,8 +155,9 @@ test('what is asked for again begins with short pauses again', async (context) =
       [2, 1],
     ],
   );
-  await owner.query(`UPDATE notifier.deliveries SET lease_owner = NULL`);
-  await owner.query(`SELECT notifier.redeliver('acme', event_id) FROM notifier.deliveries`);
+  await owner.query('UPDATE notifier.deliveries SET lease_owner = NULL');
+  await owner.query(`SELECT notifier.redeliver('acme', event_id, 1::smallint)
+    FROM notifier.deliveries`);
   assert.deepEqual(
     [await failedBefore(), await failedBefore()],
     [

@@ -1,6 +1,6 @@
 import type { PaymentEvent } from '@triplock/contracts';
 import type { Effect } from '@triplock/inbox';
-import type { EventId, PartnerId, TxnId } from '@triplock/payments';
+import type { EndpointId, EventId, EventType, PartnerId, TxnId } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import { inBatches, inBatchSpan } from '@triplock/runtime';
 import type { AttemptOutcome } from './webhook-client.ts';
@@ -31,15 +31,16 @@ export type Reservation = {
 };
 
 /**
- * The effect of the notifier: each event becomes one delivery row, in the transaction that
- * remembers the event. What there is room for is leased by the same statement and sent from memory
- * after the commit; the rest is due for any sender, so a dead endpoint holds up no event.
+ * The effect of the notifier: each event becomes a delivery row for each endpoint that wants it, in
+ * the transaction that remembers the event. What there is room for is leased by the same statement
+ * and sent from memory after the commit; the rest is due for any sender, so a dead endpoint holds
+ * up no event.
  *
  * A crash before the commit leaves nothing and has sent nothing, and Pub/Sub redelivers. After the
- * commit, inbox row and delivery are durable: the redelivered event is a duplicate, and what was
+ * commit, inbox row and deliveries are durable: the redelivered event is a duplicate, and what was
  * leased is due again when the lease ends, for any sender. So it is when the commit is not
- * answered: nothing is sent before it is known. Where the partner has no open endpoint the delivery
- * is parked until there is one.
+ * answered: nothing is sent before it is known. Where an endpoint is not open, or the partner has
+ * none, the delivery is parked until there is one.
  */
 export function notifyPartners(
   deliveries: Pick<Deliveries, 'make'>,
@@ -50,6 +51,7 @@ export function notifyPartners(
       eventId: payload.event_id,
       partnerId: payload.partner_id,
       txnId: payload.txn_id,
+      type: payload.type,
       body: webhookBody(payload),
       traceparent,
     }));
@@ -72,33 +74,37 @@ function webhookBody({ type, timestamp, sequence, data }: PaymentEvent): string 
   return JSON.stringify({ type, timestamp, sequence, data });
 }
 
-/** A webhook to be sent. */
-export type Delivery = {
+/** An event that a partner is to be notified of. */
+export type Notice = {
   eventId: EventId;
   partnerId: PartnerId;
   txnId: TxnId;
+  type: EventType;
   body: string;
   /** The trace that led to it; null for one that came without. */
   traceparent: string | null;
 };
 
 /** A delivery that is this sender's until its lease ends. */
-export type LeasedDelivery = Delivery & {
+export type LeasedDelivery = Omit<Notice, 'type'> & {
+  /** Which of the event's deliveries it is, from 1, and to which endpoint. */
+  ordinal: number;
+  endpointId: EndpointId;
   /** Counts from 1; the fence that keeps an overtaken sender from recording. */
   attempt: number;
   /** Attempts that failed since it was made, or asked for again last. */
   failedBefore: number;
-  /** Whose rate it is in, and where it may go; null: its partner has no open endpoint. */
+  /** Whose rate it is in, and where it may go; null: its endpoint is not open. */
   host: string | null;
 };
 
-/** What a sender asks for: its name and its free slots. */
+/** A sender's name and its free slots. */
 export type LeaseRequest = { owner: string; leaseMs: number; deliveriesMax: number };
 
 /** What was leased, and whether something is due that there was no room for. */
 export type Lease = { leased: LeasedDelivery[]; more: boolean };
 
-/** Reads what leased deliveries say, where that is not in memory. After the commit alone. */
+/** Reads what leased deliveries say. After the commit alone. */
 export type ReadLease = () => Promise<Lease>;
 
 /**
@@ -118,15 +124,15 @@ export type AttemptRecord = {
 };
 
 /**
- * `parked`: it waits for its partner to have an open endpoint. `overtaken`: the lease ended and
- * another sender has the delivery, or this very attempt was recorded before, by a call whose answer
- * was lost; nothing was written.
+ * `parked`: it waits for its endpoint; `canceled`: that was deleted. `overtaken`: nothing was
+ * written: another sender has it, or a call whose answer was lost has recorded this very attempt.
  */
-export type RecordOutcome = 'delivered' | 'pending' | 'parked' | 'failed' | 'overtaken';
+export type RecordOutcome =
+  'delivered' | 'pending' | 'parked' | 'failed' | 'canceled' | 'overtaken';
 
 /**
  * How much is still to be sent, and how much waits for an endpoint; the age of the oldest each. Of
- * one partner at most 1 000 are counted, of all together 10 000: there may be more.
+ * one endpoint at most 1 000 are counted, of all together 10 000: there may be more.
  */
 export type Backlog = {
   waiting: number;
@@ -134,6 +140,8 @@ export type Backlog = {
   parked: number;
   oldestParkedSeconds: number;
 };
+
+type Spent = { partners: number; hosts: number };
 
 /** For how long webhooks are kept, from when they were delivered, and given up or parked. */
 export type Retention = { deliveredMs: number; undeliveredMs: number };
@@ -147,19 +155,19 @@ export type Deliveries = {
   lease(request: LeaseRequest): Promise<Lease>;
   /**
    * Makes deliveries in a transaction, and leases what is due as `lease` does, these behind those
-   * of their partner that wait. The transaction is to end soon: no other sender leases until then.
+   * of their endpoint that wait. The transaction is to end soon: no other sender leases until then.
    */
-  make(tx: Queryable, made: readonly Delivery[], request: LeaseRequest): Promise<ReadLease>;
+  make(tx: Queryable, made: readonly Notice[], request: LeaseRequest): Promise<ReadLease>;
   /** Resolves when it is durable. Attempts that end together are recorded together. */
   record(delivery: LeasedDelivery, record: AttemptRecord): Promise<RecordOutcome>;
   /**
-   * Makes up to `rowsMax` parked deliveries due whose partner has an open endpoint by now, and
-   * returns how many. A crash leaves the rest to the next call.
+   * Makes up to `rowsMax` parked deliveries due whose endpoint is open by now, cancels what deleted
+   * ones did not get, and returns how many in all. A crash leaves the rest to the next call.
    */
   release(rowsMax: number): Promise<number>;
   backlog(): Promise<Backlog>;
   /** How many partners and hosts wait because they have spent their rate. */
-  spentRates(): Promise<{ partners: number; hosts: number }>;
+  spentRates(): Promise<Spent>;
   /**
    * Removes up to `rowsMax` webhooks that have been kept for long enough, a day at least, and
    * returns how many. One that a sender is still to send stays. Rates of whoever rests go too.
@@ -168,7 +176,7 @@ export type Deliveries = {
 };
 
 // A backlog beyond them shows by its age.
-const counted = { perPartnerMax: 1_000, max: 10_000 };
+const counted = { perEndpointMax: 1_000, max: 10_000 };
 
 // In the order of the index and no further than the limit: the planner would rather sort the whole
 // table once for each partner.
@@ -178,6 +186,8 @@ const readInOrderSql = `
 
 // Fewer and larger transactions cost less; a delivery keeps its slot for this much longer.
 const recordBatch = { apartMs: 30, itemsMax: 256 };
+
+const madeColumns = ['eventId', 'partnerId', 'txnId', 'type', 'body', 'traceparent'] as const;
 
 /** The delivery rows in PostgreSQL, where all clocks are the database's. */
 export function openDeliveries(
@@ -193,11 +203,7 @@ export function openDeliveries(
     const rows = await tx.query<LeasedRow>(sql.leaseDeliveries, [
       ...[owner, leaseMs, deliveriesMax],
       ...rates,
-      made.map(({ eventId }) => eventId),
-      made.map(({ partnerId }) => partnerId),
-      made.map(({ txnId }) => txnId),
-      made.map(({ body }) => body),
-      made.map(({ traceparent }) => traceparent),
+      ...madeColumns.map((name) => made.map((each) => each[name])),
     ]);
     return () => readLease(database, rows, made);
   };
@@ -209,32 +215,27 @@ export function openDeliveries(
       return (await database.query(sql.releaseDeliveries, [rowsMax])).length;
     },
     async backlog() {
-      const limits = [counted.perPartnerMax, counted.max];
-      const [row] = await database.transaction(async (tx) => {
+      const limits = [counted.perEndpointMax, counted.max];
+      return database.transaction(async (tx) => {
         await tx.query(readInOrderSql);
-        return tx.query<Backlog>(sql.measureBacklog, limits);
+        return (await tx.query<Backlog>(sql.measureBacklog, limits))[0]!;
       });
-      return row!;
     },
     async spentRates() {
       const limits = [perPartner.aSecond, perHost.aSecond];
-      const [row] = await database.query<{ partners: number; hosts: number }>(
-        sql.countSpentRates,
-        limits,
-      );
-      return row!;
+      return (await database.query<Spent>(sql.countSpentRates, limits))[0]!;
     },
     async reap({ deliveredMs, undeliveredMs }, rowsMax) {
       await database.query(sql.forgetRates);
-      const parameters = [deliveredMs, undeliveredMs, rowsMax];
-      const [row] = await database.query<{ reaped: number }>(sql.reapDeliveries, parameters);
-      return row!.reaped;
+      const limits = [deliveredMs, undeliveredMs, rowsMax];
+      return (await database.query<{ reaped: number }>(sql.reapDeliveries, limits))[0]!.reaped;
     },
   };
 }
 
+type Said = { event_id: EventId; body: string };
 type MadeAttempt = { delivery: LeasedDelivery; record: AttemptRecord };
-type RecordedRow = { event_id: EventId; attempt: number; state: RecordOutcome };
+type RecordedRow = { event_id: EventId; ordinal: number; attempt: number; state: RecordOutcome };
 
 /** Two attempts at one delivery may be in a group: the older one was overtaken. */
 async function recordMany(
@@ -251,19 +252,22 @@ async function recordMany(
     records.map(({ tookMs }) => Math.round(tookMs)),
     records.map(({ nextInMs }) => Math.round(nextInMs)),
     records.map(({ giveUpAfterMs }) => giveUpAfterMs),
+    made.map(({ delivery }) => delivery.ordinal),
   ]);
-  const states = new Map(rows.map((row) => [`${row.event_id} ${row.attempt}`, row.state]));
-  return made.map(
-    ({ delivery: { eventId, attempt } }) => states.get(`${eventId} ${attempt}`) ?? 'overtaken',
+  const states = new Map(
+    rows.map((row) => [`${row.event_id} ${row.ordinal} ${row.attempt}`, row.state]),
   );
+  return made.map(({ delivery: { eventId, ordinal, attempt } }) => {
+    return states.get(`${eventId} ${ordinal} ${attempt}`) ?? 'overtaken';
+  });
 }
-
-type BodyRow = { event_id: EventId; body: string };
 
 type LeasedRow = {
   /** Null in the row of a lease that has nothing. */
   event_id: EventId | null;
+  ordinal: number;
   partner_id: PartnerId;
+  endpoint_id: EndpointId;
   txn_id: TxnId;
   attempt: number;
   traceparent: string | null;
@@ -272,27 +276,25 @@ type LeasedRow = {
   more: boolean;
 };
 
-/** What was just made is in memory; what waited is read. */
+/** What was just made is in memory. */
 async function readLease(
   database: Database,
   rows: readonly LeasedRow[],
-  made: readonly Delivery[],
+  made: readonly Notice[],
 ): Promise<Lease> {
   const bodies = new Map(made.map(({ eventId, body }) => [eventId, body]));
   const ids = rows.flatMap(({ event_id }) => event_id ?? []);
   const waited = ids.filter((id) => !bodies.has(id));
   if (waited.length > 0) {
-    const said = await database.query<BodyRow>(sql.readBodies, [waited]);
+    const said = await database.query<Said>(sql.readBodies, [waited]);
     for (const { event_id, body } of said) bodies.set(event_id, body);
   }
   const leased = rows.flatMap(({ event_id: eventId, ...row }) => {
-    return eventId === null ? [] : [fromRow(row, eventId, bodies.get(eventId)!)];
+    if (eventId === null) return [];
+    const { ordinal, attempt, failed_before: failedBefore, traceparent, host } = row;
+    const { partner_id: partnerId, endpoint_id: endpointId, txn_id: txnId } = row;
+    const ids = { eventId, ordinal, partnerId, endpointId, txnId };
+    return [{ ...ids, body: bodies.get(eventId)!, traceparent, attempt, failedBefore, host }];
   });
   return { leased, more: rows[0]!.more };
-}
-
-function fromRow(row: Omit<LeasedRow, 'event_id'>, eventId: EventId, body: string): LeasedDelivery {
-  const { partner_id: partnerId, txn_id: txnId, attempt, traceparent, host } = row;
-  const failedBefore = row.failed_before;
-  return { eventId, partnerId, txnId, body, traceparent, attempt, failedBefore, host };
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
+import type { EventType, Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { Webhook } from 'standardwebhooks';
 import { aNotifier, aReceiver, type Received } from './test/webhooks.ts';
 import { askEndpoint } from './endpoint-verification.ts';
@@ -194,4 +196,96 @@ test('an answer has ten seconds, to its end', async (context) => {
   const answer = await askEndpoint(hasty, endpoint, new AbortController().signal);
   assert.deepEqual(given, [{ bytesMax: 4_096, timeoutMs: 10_000 }]);
   assert.equal(answer.outcome, 'unanswered');
+});
+
+const rowsOf = `SELECT ordinal, state FROM notifier.deliveries
+  WHERE event_id = $1 ORDER BY event_id, ordinal`;
+
+test('an event goes to each endpoint that wants it, under one webhook-id, and to no other', async (context) => {
+  const { owner, endpoint, endpoints, verify, notifyAll, sender } = await aNotifier(context);
+  const [first, second, third] = [
+    await aReceiver(context),
+    await aReceiver(context),
+    await aReceiver(context),
+  ];
+  await endpoint('acme', first.url);
+  const make = (key: string, url: string, wants: 'all' | EventType[]) =>
+    endpoints.make({
+      partnerId: 'acme' as PartnerId,
+      url,
+      wants,
+      key: key as IdempotencyKey,
+      fingerprint: key as Fingerprint,
+    });
+  const made = await make('one', second.url, ['payment.succeeded', 'refund.failed']);
+  await make('two', third.url, ['refund.failed']);
+  assert.ok(made.outcome === 'made');
+  await verify();
+  const [eventId] = await notifyAll(['acme'], sender);
+  await sender.settled();
+  assert.deepEqual([third.received.length, await sender.pass()], [0, 0]);
+  for (const [{ received }, secret] of [
+    [first, 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM='],
+    [second, made.secret],
+  ] as const) {
+    assert.equal(received.length, 1);
+    assert.equal(received[0]!.headers['webhook-id'], eventId);
+    new Webhook(secret).verify(received[0]!.body, received[0]!.headers as Record<string, string>);
+  }
+  const rows = await owner.query(rowsOf, [eventId]);
+  const delivered = [1, 2].map((ordinal) => ({ ordinal, state: 'delivered' }));
+  assert.deepEqual(rows, delivered);
+
+  // Whoever wants it alone gets it alone; what none wants is written down as such, and not sent.
+  await owner.query(`UPDATE partners.webhook_endpoints SET event_types = '{refund.failed}'`);
+  const [unwanted] = await notifyAll(['acme'], sender);
+  await sender.settled();
+  assert.deepEqual(await owner.query(rowsOf, [unwanted]), [{ ordinal: 1, state: 'unwanted' }]);
+  assert.deepEqual([first.received.length, second.received.length], [1, 1]);
+});
+
+test('a test goes signed to the one endpoint, whatever it wants, and what came back is told', async (context) => {
+  const { owner, endpoint, endpoints, ask, show } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  await owner.query(`UPDATE partners.webhook_endpoints SET event_types = '{refund.failed}'`);
+  const { id } = (await show())!;
+  const acme = { partnerId: 'acme' as PartnerId, id };
+  const testId = randomUUID();
+  assert.equal(await endpoints.askTest(acme, testId), 'asked');
+  assert.equal(await endpoints.readTest(id, testId), undefined);
+  assert.equal(await ask(), 1);
+  const [{ headers, body } = assert.fail('nothing came')] = receiver.received;
+  const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
+  assert.partialDeepStrictEqual(new Webhook(secret).verify(body, headers as never), {
+    type: 'endpoint.test',
+    data: { object: 'webhook_endpoint', id },
+  });
+  assert.equal(headers['webhook-id'], testId);
+  const came = await endpoints.readTest(id, testId);
+  assert.partialDeepStrictEqual(came, { outcome: 'delivered', status: 204 });
+
+  // One in ten seconds, and of a server that fails what it answered; nothing is tried again.
+  assert.equal(await endpoints.askTest(acme, randomUUID()), 'too-soon');
+  await owner.query(`UPDATE partners.endpoint_tests SET asked_at = now() - interval '10 seconds'`);
+  receiver.answerWith((response) => void response.writeHead(500).end());
+  const again = randomUUID();
+  assert.equal(await endpoints.askTest(acme, again), 'asked');
+  assert.deepEqual([await ask(), await ask()], [1, 0]);
+  const refused = { outcome: 'refused', status: 500 };
+  assert.partialDeepStrictEqual(await endpoints.readTest(id, again), refused);
+  assert.equal(await endpoints.readTest(id, testId), undefined);
+  // Its URL is changed before anybody takes it: a server that has proved nothing is sent none.
+  await owner.query(`UPDATE partners.endpoint_tests SET asked_at = now() - interval '10 seconds'`);
+  assert.equal(await endpoints.askTest(acme, randomUUID()), 'asked');
+  await endpoints.change(acme, { url: `${receiver.url}/elsewhere` });
+  assert.equal(await ask(), 1);
+  assert.deepEqual(
+    receiver.received.map((each) => (JSON.parse(each.body) as { type: string }).type),
+    ['endpoint.test', 'endpoint.test', 'endpoint.verification'],
+  );
+  const globex = { ...acme, partnerId: 'globex' as PartnerId };
+  assert.equal(await endpoints.askTest(globex, randomUUID()), 'no-endpoint');
+  await owner.query('UPDATE partners.webhook_endpoints SET disabled_at = now()');
+  assert.equal(await endpoints.askTest(acme, randomUUID()), 'not-open');
 });

@@ -1,5 +1,5 @@
 import { createHash, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
-import type { UnverifiedEndpoint } from '@triplock/partners';
+import type { EndpointQuestion } from '@triplock/partners';
 import type { Pass } from '@triplock/runtime';
 import type { EndpointAnswer, SendWebhook, WebhookRequest } from './webhook-client.ts';
 import { disableIfGone, type Notifier } from './webhook-sender.ts';
@@ -15,53 +15,99 @@ export function verificationPolicyOf(mode: 'production' | 'demo' | 'test'): Veri
 /** How endpoints are verified. `stopping` ends the questions that are under way. */
 type Verification = { policy: VerificationPolicy; stopping: AbortSignal };
 
-// A pass ends with its slowest question, after ten seconds at most.
+// Of endpoints whose servers do not answer; tests come on top.
 const askedAtOnce = 64;
 
 /**
  * A pass that asks the endpoints that were set whether they want webhooks, and opens those that say
- * so; what is parked for them is then released. The loop comes again at once while there are more.
+ * so; what is parked for them is then released. It also sends the tests that partners asked for.
+ * The loop comes again at once while there are more, and waits for no answer but where too many
+ * are asked: a server that is silent for ten seconds holds up no test. `onOpen` is called when an
+ * endpoint was opened.
  *
  * An endpoint that is taken is written down as asked. So a crash before the answer, or between the
  * answer and the opening, costs the pause until the next question, which has another token. What
- * was proved of an endpoint that was changed meanwhile opens nothing.
+ * was proved of an endpoint that was changed meanwhile opens nothing. A test that was taken and
+ * came to no end is one that its partner asks for again.
  */
-export function verifyEndpoints(notifier: Notifier, verification: Verification): Pass {
-  return async () => {
+export function askEndpoints(
+  notifier: Notifier,
+  verification: Verification,
+  onOpen: () => void = () => undefined,
+): Pass & { settled(): Promise<unknown> } {
+  const underWay = new Set<Promise<void>>();
+  const ask = async (question: EndpointQuestion) => {
+    try {
+      if (question.testId !== null) return await sendTest(notifier, question, verification);
+      if (await verify(notifier, question, verification)) onOpen();
+    } catch (err) {
+      const { partnerId, id: endpointId } = question;
+      const line = { err, partnerId, endpointId };
+      notifier.logger.warn(line, 'webhook endpoint not asked, will be asked again');
+    }
+  };
+  const pass = async () => {
+    if (underWay.size >= askedAtOnce) await Promise.race(underWay);
     const which = verification.policy === 'required' ? 'paced' : 'all';
-    const taken = await notifier.partners.takeUnverified(askedAtOnce, which);
-    const verified = taken.map((endpoint) =>
-      verify(notifier, endpoint, verification).catch((err: unknown) => {
-        const { partnerId } = endpoint;
-        notifier.logger.warn({ err, partnerId }, 'webhook endpoint not asked, will be asked again');
-      }),
-    );
-    await Promise.all(verified);
+    const taken = await notifier.partners.takeQuestions(askedAtOnce - underWay.size, which);
+    for (const question of taken) {
+      const asked = ask(question).finally(() => underWay.delete(asked));
+      underWay.add(asked);
+    }
     return taken.length;
   };
+  return Object.assign(pass, { settled: () => Promise.all(underWay) });
 }
 
-/** @throws when the database does not answer, or the key of a secret is not there. */
+/**
+ * Whether this opened it.
+ *
+ * @throws when the database does not answer, or the key of a secret is not there.
+ */
 async function verify(
   notifier: Notifier,
-  { partnerId, url, version, asks, openSecrets }: UnverifiedEndpoint,
+  question: EndpointQuestion,
   { policy, stopping }: Verification,
-): Promise<void> {
+): Promise<boolean> {
   const { partners, metrics, logger } = notifier;
-  if (policy === 'off') {
-    await partners.verifyEndpoint({ partnerId, version, because: 'WEBHOOK_VERIFICATION is off' });
-    return;
-  }
-  const endpoint = { url, secrets: openSecrets() };
+  const { id, partnerId, url, asks } = question;
+  if (policy === 'off') return partners.verifyEndpoint(question, 'WEBHOOK_VERIFICATION is off');
+  const endpoint = { url, secrets: question.openSecrets() };
   const answer = await askEndpoint(notifier.send, endpoint, stopping);
   metrics.verifications.count(answer.outcome);
+  const line = { partnerId, endpointId: id, asks };
   if (answer.outcome !== 'echoed') {
-    await disableIfGone(notifier, { partnerId, version, outcome: answer });
-    return logger.warn({ partnerId, asks, ...answer }, 'webhook endpoint not verified');
+    await disableIfGone(notifier, question, answer);
+    logger.warn({ ...line, ...answer }, 'webhook endpoint not verified');
+    return false;
   }
   const because = 'its server echoed the token of a question';
-  const opened = await partners.verifyEndpoint({ partnerId, version, because });
-  logger.info({ partnerId, asks, opened }, 'webhook endpoint answered that it wants webhooks');
+  const opened = await partners.verifyEndpoint(question, because);
+  logger.info({ ...line, opened }, 'webhook endpoint answered that it wants webhooks');
+  return opened;
+}
+
+/** Sends an `endpoint.test`, signed and guarded as every webhook, and says what came back. */
+async function sendTest(
+  notifier: Notifier,
+  question: EndpointQuestion,
+  { stopping }: Verification,
+): Promise<void> {
+  const { id, url, testId } = question;
+  const timestamp = new Date().toISOString();
+  const data = { object: 'webhook_endpoint', id };
+  const started = performance.now();
+  const outcome = await notifier.send({
+    endpoint: { url, secrets: question.openSecrets() },
+    id: testId!,
+    body: JSON.stringify({ type: 'endpoint.test', timestamp, data }),
+    signal: AbortSignal.any([stopping, AbortSignal.timeout(questionMs)]),
+  });
+  const status = 'status' in outcome ? outcome.status : null;
+  const tookMs = performance.now() - started;
+  const result = { outcome: outcome.outcome, status, tookMs };
+  await notifier.partners.answerTest(id, testId!, result);
+  await disableIfGone(notifier, question, outcome);
 }
 
 // The look-up of the name, the connection and the whole answer.

@@ -14,7 +14,7 @@ import {
 } from '@triplock/runtime';
 import { readConfig, type Config } from './config.ts';
 import { notifyPartners, openDeliveries, type SendRates } from './deliveries.ts';
-import { verificationPolicyOf, verifyEndpoints } from './endpoint-verification.ts';
+import { askEndpoints, verificationPolicyOf } from './endpoint-verification.ts';
 import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
 import { measureBacklog, reapDeliveries, releaseDeliveries } from './upkeep.ts';
@@ -113,8 +113,9 @@ function runClosing(
 }
 
 /**
- * Asks the endpoints that were set whether they want webhooks, and has sent what is parked for
- * those that do, and what was asked for again: when a gateway notifies, or at the next look.
+ * Asks the endpoints that were set whether they want webhooks, sends the tests that partners ask
+ * for, and has sent what is parked for those that are open, and what was asked for again: when a
+ * gateway notifies, or at the next look.
  */
 function followEndpoints(
   config: Config,
@@ -134,11 +135,12 @@ function followEndpoints(
 
   const release = wakingWhenDone(releaseDeliveries(notifier.deliveries), sender);
   const releasing = runClosing(service, 'release deliveries', rests, release);
-  const verify = wakingWhenDone(verifyEndpoints(notifier, verification), releasing);
-  const verifying = runClosing(service, 'verify endpoints', rests, verify);
+  const ask = askEndpoints(notifier, verification, () => releasing.wake());
+  onClose('answers of endpoints', ask.settled);
+  const asking = runClosing(service, 'ask endpoints', rests, ask);
   onClose('questions to endpoints', async () => stopping.abort());
   const wakeAll = () => {
-    for (const { wake } of [verifying, releasing, sender]) wake();
+    for (const { wake } of [asking, releasing, sender]) wake();
   };
   const listening = runListener(notifier.partners.listen, wakeAll, logger);
   onClose('listening', () => listening.stop());

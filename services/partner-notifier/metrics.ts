@@ -66,7 +66,7 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     }),
     waiting: gauge(
       'triplock_webhooks_waiting',
-      'Deliveries still to be made to an open endpoint. At 1000 of a partner there may be more.',
+      'Deliveries still to be made to an open endpoint. At 1000 of an endpoint there may be more.',
     ),
     oldestSeconds: gauge(
       'triplock_webhooks_oldest_waiting_seconds',
@@ -74,7 +74,7 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     ),
     parked: gauge(
       'triplock_webhooks_parked',
-      'Deliveries parked for want of an open endpoint. At 1000 of a partner there may be more.',
+      'Deliveries parked for want of an open endpoint. At 1000 of an endpoint there may be more.',
     ),
     oldestParkedSeconds: gauge(
       'triplock_webhooks_oldest_parked_seconds',

@@ -6,7 +6,11 @@ import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/te
 import { notifyPartners, openDeliveries, type AttemptRecord } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
 import {
+  addEndpoint,
+  anHour,
+  insert,
   isGone,
+  delivered,
   manyRates,
   noRoom,
   notDelivered,
@@ -46,13 +50,13 @@ test('an event published three times becomes one delivery with the body of the e
   });
 });
 
-test('partners that have something in a state are found by the index of that state alone', async (context) => {
+test('endpoints that have something in a state are found by the index of that state alone', async (context) => {
   const { database } = await aSubscriber(context);
   for (const [state, index] of Object.entries({ pending: 'due', parked: 'parked' })) {
     const plan = await database.transaction(async (tx) => {
       // Nothing is in the table, of which a planner would else read the whole.
       await tx.query('SET LOCAL enable_seqscan = off');
-      return tx.query<object>(`EXPLAIN SELECT * FROM partners_with('${state}')`);
+      return tx.query<object>(`EXPLAIN SELECT * FROM queues_with('${state}')`);
     });
     const lines = plan.flatMap((row) => Object.values(row));
     const scans = lines.filter((line) => / on deliveries\b/.test(line));
@@ -168,19 +172,35 @@ test('webhooks are removed with their attempts when their time is over, each kin
     'INSERT INTO delivery_attempts (event_id, attempt, took_ms) VALUES ($1, 1, 7), ($2, 1, 7)',
     [delivered, failed],
   );
+  // At another endpoint the same event was given up, and stays for as long as such do.
+  await owner.query(
+    `INSERT INTO notifier.deliveries (event_id, ordinal, partner_id, txn_id, body, state, finished_at)
+     SELECT event_id, 2, partner_id, txn_id, body, 'failed', finished_at
+     FROM notifier.deliveries WHERE event_id = $1`,
+    [delivered],
+  );
+  const together = 'UPDATE notifier.deliveries SET made_together = 2 WHERE event_id = $1';
+  await owner.query(together, [delivered]);
 
   const metrics = notifierMetrics(createMetrics('test'));
   const pass = reapDeliveries(deliveries, metrics, retention);
   assert.deepEqual([await pass(), await pass(), await pass()], [1, 2, 0]);
   const left = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
-  assert.deepEqual(left.map(({ id }) => id).sort(), [waiting, young, failedLately].sort());
+  const kept = [delivered, waiting, young, failedLately];
+  assert.deepEqual(left.map(({ id }) => id).sort(), kept.sort());
   assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
-  const sums = 'SELECT state, deliveries::int FROM notifier.reaped_deliveries ORDER BY state';
-  assert.deepEqual(await owner.query(sums), [
-    { state: 'delivered', deliveries: 1 },
-    { state: 'failed', deliveries: 1 },
-    { state: 'parked', deliveries: 1 },
-  ]);
+  const sums = async () => {
+    const rows = await owner.query<{ sum: string }>(
+      `SELECT concat_ws(' ', ordinal, state, deliveries, others) AS sum
+       FROM notifier.reaped_deliveries ORDER BY 1`,
+    );
+    return rows.map(({ sum }) => sum);
+  };
+  const firsts = ['1 delivered 1 1', '1 failed 1 0', '1 parked 1 0'];
+  assert.deepEqual(await sums(), firsts);
+  await end(delivered, 'failed', 91);
+  assert.equal(await pass(), 1);
+  assert.deepEqual(await sums(), [...firsts, '2 failed 1 0']);
 });
 
 test('rates of whoever has rested are forgotten, and those that are spent are not', async (context) => {
@@ -212,4 +232,69 @@ test('the notifier deletes deliveries by the reaper only', async (context) => {
   for (const kept of [`'1 hour', '2 days'`, `'2 days', '1 hour'`]) {
     await assert.rejects(database.query(`SELECT reap_deliveries(${kept}, 1)`), /a day/);
   }
+});
+
+const rowsOf = `SELECT ordinal, state, endpoint_id AS endpoint FROM notifier.deliveries
+  ORDER BY event_id, ordinal`;
+
+test('what waited for a first endpoint is its oldest’s that wants it, and what none wants ends', async (context) => {
+  const { database, owner, deliveries, lease } = await queues(context, {});
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme')`);
+  await insert(database, 'acme', 2);
+  await owner.query(`UPDATE notifier.deliveries SET state = 'parked'`);
+  await owner.query(`UPDATE notifier.deliveries SET body = '{"type":"refund.failed"}'
+    WHERE event_id = (SELECT min(event_id::text)::uuid FROM notifier.deliveries)`);
+  await addEndpoint(owner, 'acme', { host: 'a.example', wants: ['payment.succeeded'] });
+  await owner.query(isGone);
+  assert.equal(await deliveries.release(10), 0, 'it is not open');
+  const id = await addEndpoint(owner, 'acme', { host: 'b.example', wants: ['payment.failed'] });
+  assert.equal(await deliveries.release(10), 2);
+  assert.equal(await deliveries.release(10), 0);
+  assert.deepEqual(
+    (await owner.query<{ state: string }>(rowsOf)).map((each) => each.state).sort(),
+    ['pending', 'unwanted'],
+  );
+  assert.deepEqual(
+    (await lease()).map(({ endpointId, host }) => [endpointId, host]),
+    [[id, 'b.example']],
+  );
+});
+
+test('what waits for an endpoint that is deleted, or was given up there, is canceled, and what is under way comes to its end', async (context) => {
+  const { database, owner, deliveries, lease } = await queues(context, { acme: 5 });
+  const other = await addEndpoint(owner, 'acme', { host: 'other.example' });
+  const [one, two] = await lease({ deliveriesMax: 2 });
+  for (const state of ['parked', 'failed']) {
+    await owner.query(
+      `UPDATE notifier.deliveries
+       SET state = $1, finished_at = CASE $1 WHEN 'failed' THEN now() END
+       WHERE event_id = (SELECT event_id FROM notifier.deliveries
+                         WHERE state = 'pending' AND lease_owner IS NULL LIMIT 1)`,
+      [state],
+    );
+  }
+  await owner.query(`SELECT partners.delete_webhook_endpoint('acme', $1)`, [one!.endpointId]);
+  assert.deepEqual([await deliveries.release(10), await deliveries.release(10)], [3, 0]);
+  assert.equal(await deliveries.record(one!, delivered), 'delivered');
+  assert.equal(await deliveries.record(two!, notDelivered), 'canceled');
+  assert.deepEqual(await lease(), []);
+  await insert(database, 'acme', 1);
+  assert.deepEqual(
+    (await lease()).map(({ endpointId }) => endpointId),
+    [other],
+  );
+});
+
+test('an endpoint that does not answer keeps no slot from the others of its partner', async (context) => {
+  const { database, owner, leaseBy } = await queues(context, { acme: 20 });
+  const other = await addEndpoint(owner, 'acme', { host: 'other.example' });
+  const ten = { partner: { inFlight: 10 } };
+  assert.equal((await leaseBy(ten, { leaseMs: anHour })).length, 5);
+  await database.query(`INSERT INTO deliveries (event_id, partner_id, endpoint_id, txn_id, body)
+    SELECT gen_random_uuid(), 'acme', '${other}', gen_random_uuid(), '{}' FROM generate_series(1, 20)`);
+  const leased = await leaseBy(ten);
+  assert.deepEqual(
+    [leased.length, new Set(leased.map((each) => each.endpointId))],
+    [5, new Set([other])],
+  );
 });

@@ -12,7 +12,7 @@ import {
 import {
   notifyPartners,
   openDeliveries,
-  type Delivery,
+  type Notice,
   type LeaseRequest,
   type ReadLease,
   type WhoSends,
@@ -198,7 +198,8 @@ test('what waits is sent before what was just made, with the body that it was ma
 test('an event that has a delivery already leaves it as it is, and sends nothing', async (context) => {
   const { database, deliveries, lease } = await queues(context, { acme: 1 });
   const [{ eventId, partnerId, txnId } = assert.fail('nothing is due')] = await lease();
-  const again: Delivery = { eventId, partnerId, txnId, body: '{}', traceparent: null };
+  const type = 'payment.succeeded';
+  const again: Notice = { eventId, partnerId, txnId, type, body: '{}', traceparent: null };
   const request = { owner: 'b', leaseMs: anHour, deliveriesMax: 10 };
   const read = await database.transaction((tx) => deliveries.make(tx, [again], request));
   assert.deepEqual((await read()).leased, []);

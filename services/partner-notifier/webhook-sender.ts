@@ -1,5 +1,5 @@
 import { type Partners, UnopenedSecretError } from '@triplock/partners';
-import type { PartnerId } from '@triplock/payments';
+import type { EndpointId, PartnerId } from '@triplock/payments';
 import {
   annotateSpan,
   backoffMs,
@@ -174,7 +174,7 @@ async function deliverWebhook(
   delivery: LeasedDelivery,
   signal: AbortSignal,
 ): Promise<void> {
-  const { eventId, txnId, partnerId, attempt: number } = delivery;
+  const { eventId, txnId, partnerId, endpointId, attempt: number } = delivery;
   const attributes = {
     'triplock.txn_id': txnId,
     'triplock.partner_id': partnerId,
@@ -187,7 +187,7 @@ async function deliverWebhook(
     await inSpan(span, () => sendAndRecord(notifier, delivery, signal));
   } catch (err) {
     const notRecorded = 'webhook attempt not recorded, will be repeated when its lease ends';
-    notifier.logger.warn({ err, eventId, partnerId }, notRecorded);
+    notifier.logger.warn({ err, eventId, partnerId, endpointId }, notRecorded);
   }
 }
 
@@ -226,11 +226,11 @@ const keyMayBeBackInMs = 60_000;
 
 async function attempt(
   notifier: Notifier,
-  { partnerId, eventId, body, host }: LeasedDelivery,
+  { partnerId, endpointId, eventId, body, host }: LeasedDelivery,
   signal: AbortSignal,
 ): Promise<AttemptOutcome> {
   // Asked now and not when the event came: a partner that repairs its endpoint gets what waits.
-  const endpoint = await notifier.partners.webhookEndpoint(partnerId).catch((error: unknown) => {
+  const endpoint = await notifier.partners.webhookEndpoint(endpointId).catch((error: unknown) => {
     if (error instanceof UnopenedSecretError) return error;
     throw error;
   });
@@ -242,30 +242,32 @@ async function attempt(
   if (endpoint === undefined || endpoint.host !== host)
     return { outcome: 'not-sent', againInMs: 0 };
   const outcome = await notifier.send({ endpoint, id: eventId, body, signal });
-  await disableIfGone(notifier, { partnerId, version: endpoint.version, outcome });
+  const asked = { id: endpointId, partnerId, version: endpoint.version };
+  await disableIfGone(notifier, asked, outcome);
   return outcome;
 }
 
 /** Sends nothing more to a server that wants no more, as of the version that it was asked at. */
 export async function disableIfGone(
   { partners, metrics, logger }: Notifier,
-  asked: { partnerId: PartnerId; version: string; outcome: AttemptOutcome | EndpointAnswer },
+  { id, partnerId, version }: { id: EndpointId; partnerId: PartnerId; version: string },
+  outcome: AttemptOutcome | EndpointAnswer,
 ): Promise<void> {
-  const { partnerId, version, outcome } = asked;
   if (outcome.outcome !== 'refused' || outcome.status !== gone) return;
-  if (!(await partners.disableEndpoint({ partnerId, version }))) return;
+  if (!(await partners.disableEndpoint({ id, version }))) return;
   metrics.endpointsGone.inc();
-  logger.error({ partnerId }, 'webhook endpoint disabled: its server answered 410 Gone');
+  const line = { partnerId, endpointId: id };
+  logger.error(line, 'webhook endpoint disabled: its server answered 410 Gone');
 }
 
 /** Counts and logs what an attempt came to. */
 function reportAttempt(
   { metrics, logger }: Notifier,
-  { eventId, txnId, partnerId, attempt: number }: LeasedDelivery,
+  { eventId, txnId, partnerId, endpointId, attempt: number }: LeasedDelivery,
   { outcome, recorded }: { outcome: AttemptOutcome; recorded: RecordOutcome },
 ): void {
   metrics.attempts.count(outcome.outcome);
-  const facts = { eventId, txnId, partnerId, attempt: number, ...outcome };
+  const facts = { eventId, txnId, partnerId, endpointId, attempt: number, ...outcome };
   switch (recorded) {
     case 'delivered':
       if (number === 1) return logger.debug(facts, 'webhook delivered');
@@ -273,7 +275,9 @@ function reportAttempt(
     case 'pending':
       return logger.warn(facts, 'webhook not delivered, will retry');
     case 'parked':
-      return logger.info(facts, 'webhook parked: its partner has no open endpoint');
+      return logger.info(facts, 'webhook parked: its endpoint is not open');
+    case 'canceled':
+      return logger.info(facts, 'webhook canceled: its endpoint was deleted');
     case 'failed':
       metrics.givenUp.inc();
       return logger.error(facts, 'webhook given up: the partner did not get it');

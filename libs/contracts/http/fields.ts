@@ -8,9 +8,12 @@ import { Type, type Static } from 'typebox';
  * "expected …".
  */
 
+/** The pattern of a lower-case UUIDv8, as part of one. */
+export const idPattern = '[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}';
+
 /** The id of a payment or refund. */
 export const txnIdSchema = Type.String({
-  pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$',
+  pattern: `^${idPattern}$`,
   description: 'a lower-case UUIDv8',
 });
 

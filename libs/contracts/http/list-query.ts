@@ -1,10 +1,10 @@
-import type { EventId, PaymentStatus, TxnId } from '@triplock/payments';
+import type { PaymentStatus, TxnId } from '@triplock/payments';
 import { Type } from 'typebox';
 import { limitSchema, pageSizeUsual, paymentStatuses, txnIdSchema } from './fields.ts';
 import { paymentRequestSchema } from './payment.ts';
 import type { FieldProblem } from './problem.ts';
 import { listQueryParser } from './validation.ts';
-import { webhookDeliveryStates } from './webhook-delivery.ts';
+import { deliveryIdSchema, webhookDeliveryStates } from './webhook-delivery.ts';
 
 /** The query of `GET /v1/payments`; what validates is what the OpenAPI document shows. */
 export const paymentListQuerySchema = Type.Object(
@@ -89,8 +89,8 @@ export const webhookDeliveryListQuerySchema = Type.Object(
   {
     limit: Type.Optional(limitSchema),
     starting_after: Type.Optional(
-      Type.Unsafe<EventId>({
-        ...txnIdSchema,
+      Type.String({
+        ...deliveryIdSchema,
         description: 'the id of a delivery of yours from a page before',
       }),
     ),
@@ -98,7 +98,7 @@ export const webhookDeliveryListQuerySchema = Type.Object(
       Type.Unsafe<(typeof webhookDeliveryStates)[number]>({
         type: 'string',
         enum: webhookDeliveryStates,
-        description: 'pending, delivered or failed',
+        description: 'pending, parked, delivered, failed or canceled',
       }),
     ),
     txn_id: Type.Optional(

@@ -1,7 +1,7 @@
-import { eventTypes, type JsonObject, type JsonValue } from '@triplock/payments';
+import { eventTypes, type EventId, type JsonObject, type JsonValue } from '@triplock/payments';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { txnIdSchema } from './fields.ts';
+import { idPattern, txnIdSchema } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
 import { isDay } from './settlement.ts';
 import { explainBody, fieldProblem } from './validation.ts';
@@ -11,7 +11,34 @@ const timeOrNull = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], ...time, description });
 
 /** What can have become of a webhook delivery. */
-export const webhookDeliveryStates = ['pending', 'parked', 'delivered', 'failed'] as const;
+export const webhookDeliveryStates = [
+  'pending',
+  'parked',
+  'delivered',
+  'failed',
+  'canceled',
+] as const;
+
+const deliveryIdPattern = `^${idPattern}(\\.([2-9]|[1-9]\\d))?$`;
+const deliveryId = new RegExp(deliveryIdPattern);
+
+/** A delivery's id: its event's, and from an event's second delivery on which of them it is. */
+export const deliveryIdSchema = Type.String({
+  pattern: deliveryIdPattern,
+  description: 'the id of a delivery of yours',
+});
+
+/** Which delivery an id names; `undefined` for a text that is none. */
+export function parseDeliveryId(id: string): { eventId: EventId; ordinal: number } | undefined {
+  if (!deliveryId.test(id)) return undefined;
+  const [eventId, ordinal = '1'] = id.split('.');
+  return { eventId: eventId as EventId, ordinal: Number(ordinal) };
+}
+
+/** The id of a delivery, as partners see it. */
+export function renderDeliveryId(of: { eventId: EventId; ordinal: number }): string {
+  return of.ordinal === 1 ? of.eventId : `${of.eventId}.${of.ordinal}`;
+}
 
 /** Why the last attempt at a delivery did not succeed. */
 const webhookErrors = ['refused', 'unanswered', 'unsendable'] as const;
@@ -20,18 +47,29 @@ const webhookErrors = ['refused', 'unanswered', 'unsendable'] as const;
 export const webhookDeliverySchema = Type.Object(
   {
     id: Type.String({
-      ...txnIdSchema,
-      description: "the event's id, `webhook-id` at every attempt",
+      ...deliveryIdSchema,
+      description:
+        "the event's id; with `.2`, `.3` and so on where more than one endpoint wanted the event",
     }),
     object: Type.Literal('webhook_delivery'),
+    webhook_id: Type.String({
+      ...txnIdSchema,
+      description:
+        "the event's id: the `webhook-id` at every attempt and at each of your endpoints",
+    }),
+    endpoint: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      format: 'uuid',
+      description: 'the webhook endpoint it is for; null: you had none, it waits for one',
+    }),
     type: Type.Unsafe<string>({ type: 'string', enum: eventTypes }),
     txn_id: txnIdSchema,
     status: Type.Unsafe<string>({
       type: 'string',
       enum: webhookDeliveryStates,
       description:
-        '`parked` waits, untried, for you to set an endpoint: you have none, or its server answered ' +
-        '`410 Gone`; `failed` was given up after 24 hours of attempts',
+        '`parked` waits, untried, for its endpoint to be verified, or for you to set one; `failed` was ' +
+        'given up after 24 hours of attempts; `canceled`: its endpoint was deleted before',
     }),
     attempts: Type.Integer({ minimum: 0, description: 'attempts begun' }),
     last_status: Type.Unsafe<number | null>({
@@ -90,7 +128,7 @@ export const redeliveryRequestSchema = Type.Object(
       Type.Unsafe<(typeof webhookDeliveryStates)[number]>({
         type: 'string',
         enum: webhookDeliveryStates,
-        description: 'pending, parked, delivered or failed',
+        description: 'pending, parked, delivered, failed or canceled',
       }),
     ),
   },

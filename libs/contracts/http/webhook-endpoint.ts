@@ -1,9 +1,10 @@
-import { eventTypes, type JsonObject, type JsonValue } from '@triplock/payments';
-import { Type } from 'typebox';
+import { eventTypes, type EventType, type JsonObject, type JsonValue } from '@triplock/payments';
+import { Type, type Static, type TObject } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { toldActionSchema } from './fields.ts';
+import { shownTime, toldActionSchema, withoutControls } from './fields.ts';
 import { paymentSchema } from './payment.ts';
-import { jsonPointer, type FieldProblem } from './problem.ts';
+import type { FieldProblem } from './problem.ts';
+import { explainBody, fieldProblem } from './validation.ts';
 
 /** Longer than any URL that receives webhooks, and short enough to store and show. */
 const urlLengthMax = 2_000;
@@ -30,11 +31,61 @@ const previousSecretValidUntil = timeOrNull(
 /** The body of `PUT /v1/webhook-endpoint`. */
 export const webhookEndpointRequestSchema = Type.Object({ url }, { additionalProperties: false });
 
-/** The answer of `GET` and `PUT /v1/webhook-endpoint`. */
+/** An endpoint's `enabled_events` when it wants all. */
+export const everyEvent = '*';
+
+const eventsMeaning = '`["*"]` for every type, those of later versions too, or a list of types';
+
+const enabledEvents = Type.Array(
+  Type.Unsafe<EventType | typeof everyEvent>({
+    type: 'string',
+    enum: [...eventTypes, everyEvent],
+  }),
+  {
+    minItems: 1,
+    maxItems: eventTypes.length,
+    uniqueItems: true,
+    description: eventsMeaning,
+  },
+);
+
+const noteMeaning = 'a text of at most 200 characters without control characters';
+const note = { maxLength: 200, pattern: withoutControls };
+
+/** The body of `POST /v1/webhook-endpoints`. */
+export const newWebhookEndpointSchema = Type.Object(
+  {
+    url,
+    enabled_events: Type.Optional(enabledEvents),
+    description: Type.Optional(Type.String({ ...note, description: noteMeaning })),
+  },
+  { additionalProperties: false },
+);
+
+/** The body of `PATCH /v1/webhook-endpoints/{id}`. */
+export const webhookEndpointChangesSchema = Type.Object(
+  {
+    url: Type.Optional(url),
+    enabled_events: Type.Optional(enabledEvents),
+    description: Type.Optional(
+      Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        ...note,
+        description: `${noteMeaning}, or null for none`,
+      }),
+    ),
+  },
+  { additionalProperties: false, minProperties: 1 },
+);
+
+/** A webhook endpoint, as every route shows it. */
 export const webhookEndpointSchema = Type.Object(
   {
+    id: Type.String({ format: 'uuid' }),
     object: Type.Literal('webhook_endpoint'),
     url,
+    description: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    enabled_events: enabledEvents,
     status: Type.Unsafe<'pending' | 'verified' | 'disabled'>({
       type: 'string',
       enum: ['pending', 'verified', 'disabled'],
@@ -43,6 +94,7 @@ export const webhookEndpointSchema = Type.Object(
         '`endpoint.verification`. `disabled`: see `disabled_at`',
     }),
     previous_secret_valid_until: previousSecretValidUntil,
+    created_at: Type.String(shownTime),
     updated_at: Type.String({ ...time, description: 'when URL or secret was last set' }),
     disabled_at: timeOrNull(
       'since when nothing is sent, because your server answered `410 Gone`; set the endpoint again ' +
@@ -55,7 +107,39 @@ export const webhookEndpointSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/** The answer of `POST /v1/webhook-endpoint/secrets`. */
+/** The answer of `GET /v1/webhook-endpoints`. */
+export const webhookEndpointListSchema = Type.Object(
+  {
+    object: Type.Literal('list'),
+    data: Type.Array(Type.Unsafe<object>({ $ref: 'WebhookEndpoint#' })),
+    has_more: Type.Literal(false, { description: 'all of them are on the one page' }),
+  },
+  { additionalProperties: false },
+);
+
+/** The answer of `POST /v1/webhook-endpoints/{id}/test`. */
+export const webhookTestSchema = Type.Object(
+  {
+    object: Type.Literal('webhook_test'),
+    endpoint: Type.String({ format: 'uuid' }),
+    webhook_id: Type.String({ format: 'uuid', description: 'the `webhook-id` that was sent' }),
+    outcome: Type.Unsafe<'delivered' | 'refused' | 'unanswered' | 'unsendable'>({
+      type: 'string',
+      enum: ['delivered', 'refused', 'unanswered', 'unsendable'],
+      description:
+        '`delivered`: answered with a 2xx; `refused`: with another status; `unanswered`: no ' +
+        'connection or no answer within 10 s; `unsendable`: the address is not allowed',
+    }),
+    status: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: "your server's answer; null when there was none",
+    }),
+    took_ms: Type.Integer({ minimum: 0 }),
+  },
+  { additionalProperties: false },
+);
+
+/** The answer of `POST …/secrets`. */
 export const webhookSecretSchema = Type.Object(
   {
     object: Type.Literal('webhook_secret'),
@@ -135,6 +219,15 @@ export const webhookBodySchemas: Readonly<Record<string, object>> = {
       return [type, webhookBody(type, data, { sequence: { type: 'integer', minimum: 1 } })];
     }),
   ),
+  'endpoint.test': webhookBody('endpoint.test', {
+    type: 'object',
+    required: ['object', 'id'],
+    description: 'the endpoint that you asked to test',
+    properties: {
+      object: { type: 'string', const: 'webhook_endpoint' },
+      id: { type: 'string', format: 'uuid' },
+    },
+  }),
   'endpoint.verification': webhookBody('endpoint.verification', {
     type: 'object',
     required: ['token'],
@@ -156,31 +249,52 @@ function webhookBody(type: string, data: object, more: Record<string, object> = 
   };
 }
 
-/** A URL by its form, or every field that is wrong. Whether it may be sent to is judged apart. */
-export type ValidatedWebhookEndpoint =
-  { outcome: 'valid'; url: URL; text: string } | { outcome: 'invalid'; errors: FieldProblem[] };
+/**
+ * What validating a body gives: what is asked, the URL by its form, and the value a fingerprint is
+ * made of; or every field that is wrong. Whether the URL may be sent to is judged apart.
+ */
+export type ValidatedEndpoint<Asked> =
+  | { outcome: 'valid'; asked: Asked; url: URL | undefined; body: JsonObject }
+  | { outcome: 'invalid'; errors: readonly FieldProblem[] };
 
-const request = Compile(webhookEndpointRequestSchema);
-const expected = `expected ${webhookUrlMeaning}`;
+/** `undefined` means that there was no body. */
+type Validator<Schema extends TObject> = (
+  json: JsonValue | undefined,
+) => ValidatedEndpoint<Static<Schema>>;
 
-// A body of 64 KiB can hold thousands of unknown fields; the first few are enough to work with.
-const errorsMax = 50;
+type Fields = { url?: string; enabled_events?: string[] };
 
-/** Checks a body of `PUT /v1/webhook-endpoint`. `undefined` means that there was no body. */
-export function validateWebhookEndpoint(json: JsonValue | undefined): ValidatedWebhookEndpoint {
-  if (request.Check(json)) {
-    const url = URL.parse(json.url);
-    if (url !== null) return { outcome: 'valid', url, text: json.url };
-    return { outcome: 'invalid', errors: [{ pointer: '#/url', detail: expected }] };
-  }
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    return { outcome: 'invalid', errors: [{ pointer: '#', detail: 'expected a JSON object' }] };
-  }
-  const { url, ...unknown } = json as JsonObject;
-  const errors = Object.keys(unknown).map((name) => {
-    return { pointer: jsonPointer([name]), detail: 'this field is not known' };
-  });
-  if (url === undefined) errors.unshift({ pointer: '#/url', detail: `missing: ${expected}` });
-  else if (!request.Check({ url })) errors.unshift({ pointer: '#/url', detail: expected });
-  return { outcome: 'invalid', errors: errors.slice(0, errorsMax) };
+/** A check of bodies that may have an endpoint's fields. */
+function validatorOf<Schema extends TObject>(schema: Schema): Validator<Schema> {
+  const check = Compile(schema);
+  const explain = explainBody(schema);
+  return (json) => {
+    if (!check.Check(json)) {
+      const errors = explain(json);
+      if (errors.length > 0) return { outcome: 'invalid', errors };
+      const detail = `expected at least one of ${Object.keys(schema.properties).join(', ')}`;
+      return { outcome: 'invalid', errors: [{ pointer: '#', detail }] };
+    }
+    const fields = json as Fields;
+    const errors: FieldProblem[] = [];
+    const url = fields.url === undefined ? undefined : (URL.parse(fields.url) ?? undefined);
+    if (fields.url !== undefined && url === undefined) {
+      errors.push(fieldProblem(['url'], `expected ${webhookUrlMeaning}`));
+    }
+    const events = fields.enabled_events ?? [];
+    if (events.length > 1 && events.includes(everyEvent)) {
+      errors.push(fieldProblem(['enabled_events'], `expected ${eventsMeaning}`));
+    }
+    if (errors.length > 0) return { outcome: 'invalid', errors };
+    return { outcome: 'valid', asked: json, url, body: json as JsonObject };
+  };
 }
+
+/** Checks a body of `PUT /v1/webhook-endpoint`. */
+export const validateWebhookEndpoint = validatorOf(webhookEndpointRequestSchema);
+
+/** Checks a body of `POST /v1/webhook-endpoints`. */
+export const validateNewEndpoint = validatorOf(newWebhookEndpointSchema);
+
+/** Checks a body of `PATCH /v1/webhook-endpoints/{id}`. */
+export const validateEndpointChanges = validatorOf(webhookEndpointChangesSchema);

@@ -83,8 +83,16 @@ WITH changed AS (
 )
 SELECT EXISTS (SELECT FROM changed) AS changed FROM partners.partners WHERE id = $1
 
+-- name: lockSeeds
+-- Until the transaction's end nobody else makes an endpoint of this partner: of two at once the
+-- second finds the first one's.
+--
+-- $1 partner id.
+SELECT pg_advisory_xact_lock(hashtextextended('webhook endpoints of ' || $1, 0))
+
 -- name: seedPartner
--- Makes a partner with one API key and one webhook endpoint, or leaves them as they are.
+-- Makes a partner with one API key and its first webhook endpoint, or leaves them as they are. Its
+-- callers go one after the other (lockSeeds).
 --
 -- $1 partner id, $2 SHA-256 of the API key, $3 webhook URL, $4 webhook secret, sealed, $5 what may
 -- be shown of the key, $6 the URL's host. Who calls this says that the server there wants webhooks.
@@ -97,7 +105,8 @@ WITH act AS (
   WHERE NOT EXISTS (SELECT FROM partners.api_keys WHERE sha256 = $2)
      OR NOT EXISTS (
        SELECT FROM partners.webhook_endpoints
-       WHERE partner_id = $1 AND url = $3 AND verified_url = url AND disabled_at IS NULL
+       WHERE endpoint_id = partners.first_webhook_endpoint($1)
+         AND url = $3 AND verified_url = url AND disabled_at IS NULL
          AND secrets @> jsonb_build_array(jsonb_build_object('id', $4::jsonb -> 'id'))
      )
 ), partner AS (
@@ -105,25 +114,31 @@ WITH act AS (
 ), api_key AS (
   INSERT INTO partners.api_keys (sha256, partner_id, prefix) VALUES ($2, $1, $5)
   ON CONFLICT (sha256) DO NOTHING
-), endpoint AS (
-  INSERT INTO partners.webhook_endpoints AS known (partner_id, url, host, verified_url, verified_at, secrets)
-  VALUES ($1, $3, $6, $3, now(), jsonb_build_array($4::jsonb))
-  ON CONFLICT (partner_id) DO UPDATE SET
-    url = excluded.url,
-    host = excluded.host,
-    verified_url = excluded.verified_url,
-    verified_at = excluded.verified_at,
+), known AS (
+  SELECT endpoint_id, secrets, second_secret_until,
+         secrets #> '{0,id}' = $4::jsonb -> 'id'
+           OR coalesce(secrets #> '{1,id}' = $4::jsonb -> 'id' AND second_secret_until > now(), false)
+           AS signs
+  FROM partners.webhook_endpoints
+  WHERE endpoint_id = partners.first_webhook_endpoint($1)
+), made AS (
+  INSERT INTO partners.webhook_endpoints (partner_id, url, host, verified_url, verified_at, secrets)
+  SELECT $1, $3, $6, $3, now(), jsonb_build_array($4::jsonb)
+  WHERE NOT EXISTS (SELECT FROM known)
+), changed AS (
+  UPDATE partners.webhook_endpoints AS endpoint SET
+    url = $3,
+    host = $6,
+    verified_url = $3,
+    verified_at = now(),
     disabled_at = NULL,
     updated_at = now(),
-    (secrets, second_secret_until) = (
-      SELECT
-        CASE WHEN signs THEN known.secrets ELSE jsonb_build_array($4::jsonb, known.secrets -> 0) END,
-        CASE WHEN signs THEN known.second_secret_until ELSE now() + interval '24 hours' END
-      FROM (SELECT known.secrets #> '{0,id}' = $4::jsonb -> 'id'
-                OR coalesce(known.secrets #> '{1,id}' = $4::jsonb -> 'id'
-                            AND known.second_secret_until > now(), false)
-      ) AS t (signs)
-    )
+    secrets = CASE WHEN signs THEN known.secrets
+                   ELSE jsonb_build_array($4::jsonb, known.secrets -> 0) END,
+    second_secret_until = CASE WHEN signs THEN known.second_secret_until
+                               ELSE now() + interval '24 hours' END
+  FROM known
+  WHERE endpoint.endpoint_id = known.endpoint_id
 )
 SELECT (SELECT partner_id FROM partners.api_keys WHERE sha256 = $2) AS key_holder
 
@@ -141,26 +156,26 @@ ORDER BY act_id
 -- name: takeOlderSeals
 -- Endpoints that have a secret, or the memory of a rotation, under another key than the newest.
 --
--- $1 the newest key's id, $2 partner id after which to look, $3 rows at most.
-SELECT partner_id, secrets, rotations FROM partners.webhook_endpoints
-WHERE partner_id > $2
+-- $1 the newest key's id, $2 endpoint id after which to look, $3 rows at most.
+SELECT endpoint_id, partner_id, secrets, rotations FROM partners.webhook_endpoints
+WHERE endpoint_id > $2::uuid
   AND jsonb_path_exists(
     jsonb_build_array(secrets, jsonb_path_query_array(rotations, '$[*].secret')),
     '$[*][*] ? (@.key != $newest)', jsonb_build_object('newest', $1::text)
   )
-ORDER BY partner_id
+ORDER BY endpoint_id
 LIMIT $3
 
 -- name: replaceSeals
 -- Puts the same secrets back under another key, unless the partner has rotated meanwhile. Its
 -- version stays: nothing that anybody is told has changed.
 --
--- $1 partner id, $2 secrets and $3 rotations as they were, $4 and $5 as they shall be, $6 the key's
--- id, $7 who, $8 why or null. A row: done. No row: the endpoint was changed since, and nothing was
--- written.
+-- $1 endpoint id, $2 secrets and $3 rotations as they were, $4 and $5 as they shall be, $6 the
+-- key's id, $7 who, $8 why or null. A row: done. No row: the endpoint was changed since, and
+-- nothing was written.
 WITH resealed AS (
   UPDATE partners.webhook_endpoints SET secrets = $4::jsonb, rotations = $5::jsonb
-  WHERE partner_id = $1 AND secrets = $2::jsonb AND rotations = $3::jsonb
+  WHERE endpoint_id = $1 AND secrets = $2::jsonb AND rotations = $3::jsonb
   RETURNING partner_id
 ), act AS (
   INSERT INTO partners.acts (act, partner_id, subject, done_by, why)

@@ -1,12 +1,24 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import type { TestContext } from 'node:test';
-import { deriveId, type EventId, type PartnerId } from '@triplock/payments';
+import { deriveId, type EndpointId, type EventId, type PartnerId } from '@triplock/payments';
+import type { Queryable } from '@triplock/postgres';
 import { createTestDatabase } from '@triplock/testing';
 import { openWebhookDeliveries, type DeliveryQuestion } from '../webhook-deliveries.ts';
 
 export const acme = 'acme' as PartnerId;
 export const eventId = (n: number, partner = 'acme') =>
   deriveId('test', partner, `${n}`) as EventId;
+
+/** A partner's oldest endpoint; a stranger's where it has none. */
+export async function firstEndpoint(owner: Queryable, partner = 'acme'): Promise<EndpointId> {
+  const [found] = await owner.query<{ id: EndpointId }>(
+    `SELECT endpoint_id AS id FROM partners.live_webhook_endpoints
+     WHERE partner_id = $1 ORDER BY made_at LIMIT 1`,
+    [partner],
+  );
+  return found?.id ?? (randomUUID() as EndpointId);
+}
 
 /** Deliveries as the notifier keeps them and as the gateway sees them. */
 export async function store(context: TestContext) {

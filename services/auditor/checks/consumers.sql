@@ -72,27 +72,38 @@ FROM (
 GROUP BY event_id
 
 -- name: delivery_waiting
--- Webhooks that the sender has still to send, or to release. One that is sent once more waits since
--- it was asked for; one that is parked, since its partner has an endpoint.
-SELECT event_id::text AS id,
-       greatest(coalesce(first_attempt_at, next_attempt_at),
-                CASE WHEN state = 'parked' THEN endpoint.open_since END) AS since
+-- Webhooks that the sender has still to send, to release or to cancel. One that is sent once more
+-- waits since it was asked for; one that is parked, since its endpoint is open, or its partner has
+-- one that is; any, given up too, since its endpoint was deleted.
+WITH opened AS MATERIALIZED (
+  SELECT partner_id, min(open_since) AS open_since FROM partners.open_webhook_endpoints
+  GROUP BY partner_id
+)
+SELECT notifier.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
+       greatest(coalesce(first_attempt_at, next_attempt_at), deleted_at,
+                CASE WHEN state = 'parked' THEN coalesce(endpoint.open_since, opened.open_since) END)
+         AS since
 FROM notifier.deliveries
-LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
-WHERE (state = 'pending' OR state = 'parked')
+LEFT JOIN partners.open_webhook_endpoints AS endpoint
+  ON endpoint.endpoint_id = deliveries.endpoint_id
+LEFT JOIN opened ON opened.partner_id = deliveries.partner_id
+LEFT JOIN partners.deleted_webhook_endpoints AS deleted
+  ON deleted.endpoint_id = deliveries.endpoint_id
+WHERE (state = 'pending' OR state = 'parked' OR state = 'failed')
   AND NOT EXISTS (
-    SELECT FROM auditor.waiting_deliveries WHERE waiting_deliveries.event_id = deliveries.event_id
+    SELECT FROM auditor.waiting_deliveries AS waiting
+    WHERE waiting.event_id = deliveries.event_id AND waiting.ordinal = deliveries.ordinal
   )
 
 -- name: delivery_refused
 -- Webhooks that wait because their partner's server does not take them.
-SELECT event_id::text AS id, partner_id AS partner, since
+SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
 FROM auditor.waiting_deliveries
 WHERE because = 'refused'
 
 -- name: delivery_parked
--- Webhooks that wait because their partner has no open endpoint.
-SELECT event_id::text AS id, partner_id AS partner, since
+-- Webhooks that wait because their endpoint is not open, or their partner has none.
+SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
 FROM auditor.waiting_deliveries
 WHERE because = 'parked'
 
@@ -212,9 +223,8 @@ GROUP BY ordering_key
 -- something younger than a day was, as <table>/<missing>/<removed>/<before>. What was ever there
 -- follows from what is never removed: each end of a transaction is one event, and so is each
 -- customer who has to act and each authorisation; each step of a cursor is one row of an inbox, and
--- each event that the
--- notifier applied one delivery. A copy of a ledger may have begun when some of its events had
--- left.
+-- each event that the notifier applied one first delivery, which says how many others were made
+-- with it. A copy of a ledger may have begun when some of its events had left.
 SELECT
   concat_ws(
     '/', name, missing, removed,
@@ -239,9 +249,10 @@ FROM (
     UNION ALL
     SELECT 'notifier.deliveries', count(*), 0, NULL FROM notifier.inbox WHERE sequence IS NULL
     UNION ALL
-    SELECT 'notifier.deliveries', -count(*), 0, NULL FROM notifier.deliveries
+    SELECT 'notifier.deliveries', sum(CASE WHEN ordinal = 1 THEN made_together - 2 ELSE -1 END), 0, NULL
+    FROM notifier.deliveries
     UNION ALL
-    SELECT 'notifier.deliveries', 0, deliveries, NULL FROM notifier.reaped_deliveries
+    SELECT 'notifier.deliveries', others, deliveries, NULL FROM notifier.reaped_deliveries
     UNION ALL
     SELECT 'notifier.deliveries', 0, 0, reaped_before FROM notifier.deliveries_horizon
     UNION ALL
@@ -267,15 +278,18 @@ WHERE (name <> 'ledger.outbox' OR NOT EXISTS (SELECT FROM ledger.copied)) AND (
 )
 
 -- name: reaped_differs_from_published
--- Partner, type and currency of which other webhooks were removed by age than were published and
--- are no longer there, in number or to the minor unit.
+-- Partner, type and currency of which other first deliveries were removed by age than were
+-- published and are no longer there, in number or to the minor unit.
 WITH gone AS (
   SELECT published.partner_id, published.event_type, coalesce(published.currency, '') AS currency,
          count(*) AS deliveries, coalesce(sum(published.amount), 0) AS amount
   FROM auditor.published
   LEFT JOIN notifier.cursors
     ON cursors.consumer = 'partner-notifier' AND cursors.ordering_key = published.payment_id
-  WHERE NOT EXISTS (SELECT FROM notifier.deliveries WHERE deliveries.event_id = published.event_id)
+  WHERE NOT EXISTS (
+    SELECT FROM notifier.deliveries
+    WHERE deliveries.event_id = published.event_id AND deliveries.ordinal = 1
+  )
     AND (
       published.sequence <= cursors.last_sequence
       OR published.sequence IS NULL AND EXISTS (
@@ -291,13 +305,14 @@ FROM gone
 FULL JOIN (
   SELECT partner_id, event_type, currency, sum(deliveries) AS deliveries, sum(amount) AS amount
   FROM notifier.reaped_deliveries
+  WHERE ordinal = 1
   GROUP BY 1, 2, 3
 ) AS reaped USING (partner_id, event_type, currency)
 WHERE (gone.deliveries, gone.amount) IS DISTINCT FROM (reaped.deliveries, reaped.amount)
 
 -- name: delivery_differs_from_inbox
--- Applied events without their delivery, and deliveries without an applied event, but for those of
--- which one of the two left by age.
+-- Applied events without their first delivery, and deliveries without an applied event, but for
+-- those of which one of the two left by age.
 SELECT event_id::text AS id, received_at AS since
 FROM notifier.inbox
 WHERE consumer = 'partner-notifier'
@@ -305,10 +320,10 @@ WHERE consumer = 'partner-notifier'
   AND received_at >= (SELECT reaped_before FROM notifier.deliveries_horizon)
   AND NOT EXISTS (
     SELECT FROM auditor.deliveries_of($1, $2) AS deliveries
-    WHERE deliveries.event_id = inbox.event_id
+    WHERE deliveries.event_id = inbox.event_id AND deliveries.ordinal = 1
   )
 UNION ALL
-SELECT event_id::text, created_at
+SELECT notifier.delivery_name(event_id, ordinal), created_at
 FROM notifier.deliveries
 WHERE created_at >= $1 AND created_at < $2
   AND created_at >= coalesce(
@@ -320,13 +335,46 @@ WHERE created_at >= $1 AND created_at < $2
     WHERE applied.consumer = 'partner-notifier' AND applied.event_id = deliveries.event_id
   )
 
+-- name: delivery_differs_from_endpoints
+-- Events of which an endpoint got no delivery that wanted the type when the others were made, and
+-- deliveries to an endpoint that is not the event's partner's, or never wanted the type since. A
+-- minute is left for what was changed while they were made. What none wanted, and what waits for a
+-- partner's first endpoint, has a delivery to none.
+WITH firsts AS NOT MATERIALIZED (
+  SELECT event_id, partner_id, body, created_at FROM notifier.deliveries
+  WHERE created_at >= $1 AND created_at < $2 AND ordinal = 1
+    AND created_at >= (SELECT reaped_before FROM notifier.deliveries_horizon)
+)
+SELECT firsts.event_id::text AS id, firsts.created_at AS since
+FROM firsts
+JOIN partners.endpoint_wants AS wants
+  ON wants.partner_id = firsts.partner_id
+ AND wants.since < firsts.created_at - interval '1 minute'
+ AND wants.until > firsts.created_at + interval '1 minute'
+WHERE (wants.event_types IS NULL OR firsts.body::json ->> 'type' = ANY (wants.event_types))
+  AND NOT EXISTS (
+    SELECT FROM auditor.deliveries_of($1, $2) AS deliveries
+    WHERE deliveries.event_id = firsts.event_id AND deliveries.endpoint_id = wants.endpoint_id
+  )
+UNION ALL
+SELECT notifier.delivery_name(event_id, ordinal), created_at
+FROM notifier.deliveries
+WHERE created_at >= $1 AND created_at < $2
+  AND endpoint_id <> '00000000-0000-0000-0000-000000000000'
+  AND NOT EXISTS (
+    SELECT FROM partners.endpoint_wants AS wants
+    WHERE wants.endpoint_id = deliveries.endpoint_id AND wants.partner_id = deliveries.partner_id
+      AND wants.until > deliveries.created_at - interval '1 minute'
+      AND (wants.event_types IS NULL OR deliveries.body::json ->> 'type' = ANY (wants.event_types))
+  )
+
 -- name: delivery_tells_otherwise
 -- Deliveries to another partner than the event's, of another transaction, or with another content
 -- than the event.
 --
 -- An event ends with what its webhook says, so nearly always its last bytes show that they agree;
 -- only where they do not are both read.
-SELECT deliveries.event_id::text AS id, deliveries.created_at AS since
+SELECT notifier.delivery_name(event_id, deliveries.ordinal) AS id, deliveries.created_at AS since
 FROM notifier.deliveries
 JOIN auditor.outbox_of($1, $2) AS outbox USING (event_id)
 WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
@@ -357,13 +405,14 @@ WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
 -- Deliveries that say of their attempts what those were not: delivered by none that was answered
 -- with a 2xx, given up after one that was, or with another end, time or number of the last one. An
 -- attempt that was begun and not recorded leaves no row.
-SELECT deliveries.event_id::text AS id,
+SELECT notifier.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
        coalesce(deliveries.finished_at, deliveries.created_at) AS since
 FROM notifier.deliveries
 LEFT JOIN LATERAL (
   SELECT attempt, status, error, recorded_at
   FROM notifier.delivery_attempts
   WHERE delivery_attempts.event_id = deliveries.event_id
+    AND delivery_attempts.ordinal = deliveries.ordinal
   ORDER BY attempt DESC
   LIMIT 1
 ) AS last ON true
@@ -392,7 +441,7 @@ WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
 -- name: delivery_given_up
 -- Webhooks that were given up, because their partner's server did not take them for a day. They
 -- wait for somebody to ask for them again once it does.
-SELECT event_id::text AS id, partner_id AS partner, since
+SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
 FROM auditor.waiting_deliveries
 WHERE because = 'failed'
 

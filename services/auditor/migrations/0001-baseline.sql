@@ -484,7 +484,8 @@ LANGUAGE sql STABLE AS $$
      UNION ALL
      SELECT event_id FROM settlement.inbox WHERE received_at >= since AND received_at < until
      UNION ALL
-     SELECT event_id FROM notifier.deliveries WHERE created_at >= since AND created_at < until)
+     SELECT event_id FROM notifier.deliveries
+     WHERE created_at >= since AND created_at < until AND ordinal = 1)
     EXCEPT SELECT event_id FROM about
   ) AS others
   CROSS JOIN LATERAL (
@@ -560,7 +561,8 @@ LANGUAGE sql STABLE AS $$
      SELECT event_id FROM ledger.outbox
      WHERE state = 'published' AND published_at >= since AND published_at < until
      UNION ALL
-     SELECT event_id FROM notifier.deliveries WHERE created_at >= since AND created_at < until)
+     SELECT event_id FROM notifier.deliveries
+     WHERE created_at >= since AND created_at < until AND ordinal = 1)
     EXCEPT SELECT event_id FROM notified
   ) AS others
   CROSS JOIN LATERAL (
@@ -629,43 +631,56 @@ WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL
       AND coalesce(payments.closed_by, transactions.closed_by) IS NULL
   );
 
--- Webhooks that wait for their partner's endpoint, and since when: `parked`, because it has none that
--- is open; `refused`, because what it has fails; `failed`, because it failed to the last attempt.
+-- Webhooks that wait for their partner's endpoint, and since when: `parked`, because it is not open, or
+-- the partner has none; `refused`, because it fails; `failed`, because it failed to the last attempt.
 --
 -- An endpoint fails while a delivery is pending of which an attempt was recorded since it was made or
 -- asked for, and of which the next one is not long overdue: that is the partner's server's doing and
--- not that of a sender that stands still. All that is pending to such a partner waits behind that
--- delivery, because its slots are the partner's own.
+-- not that of a sender that stands still. All that is pending to such an endpoint waits behind that
+-- delivery, because its slots are the endpoint's own. What waits for one that was deleted is the
+-- notifier's to cancel.
 CREATE VIEW waiting_deliveries AS
 WITH failing AS MATERIALIZED (
-  SELECT DISTINCT partner_id
+  SELECT DISTINCT partner_id, endpoint_id
   FROM notifier.deliveries
   WHERE state = 'pending' AND first_attempt_at IS NOT NULL
     AND next_attempt_at > now() - interval '10 minutes'
     AND EXISTS (
       SELECT FROM notifier.delivery_attempts AS made
-      WHERE made.event_id = deliveries.event_id AND made.attempt >= deliveries.first_attempt
+      WHERE made.event_id = deliveries.event_id AND made.ordinal = deliveries.ordinal
+        AND made.attempt >= deliveries.first_attempt
+    )
+    AND NOT EXISTS (
+      SELECT FROM partners.deleted_webhook_endpoints AS deleted
+      WHERE deleted.endpoint_id = deliveries.endpoint_id
     )
 )
-SELECT event_id, partner_id, body, 'refused' AS because,
+SELECT event_id, ordinal, partner_id, body, 'refused' AS because,
        coalesce(first_attempt_at, next_attempt_at) AS since
 FROM notifier.deliveries
-JOIN failing USING (partner_id)
+JOIN failing USING (partner_id, endpoint_id)
 WHERE state = 'pending'
 UNION ALL
-SELECT event_id, partner_id, body, 'parked', next_attempt_at
+SELECT event_id, ordinal, partner_id, body, 'parked', next_attempt_at
 FROM notifier.deliveries
-WHERE state = 'parked' AND NOT EXISTS (
-  SELECT FROM partners.open_webhook_endpoints AS endpoint
-  WHERE endpoint.partner_id = deliveries.partner_id
-)
+WHERE state = 'parked'
+  AND CASE WHEN endpoint_id <> '00000000-0000-0000-0000-000000000000' THEN EXISTS (
+    SELECT FROM partners.live_webhook_endpoints AS live
+    WHERE live.endpoint_id = deliveries.endpoint_id AND NOT live.is_open
+  ) ELSE NOT EXISTS (
+    SELECT FROM partners.open_webhook_endpoints AS open
+    WHERE open.partner_id = deliveries.partner_id
+  ) END
 UNION ALL
-SELECT event_id, partner_id, body, 'failed', finished_at
+SELECT event_id, ordinal, partner_id, body, 'failed', finished_at
 FROM notifier.deliveries
-WHERE state = 'failed';
+WHERE state = 'failed' AND NOT EXISTS (
+  SELECT FROM partners.deleted_webhook_endpoints AS deleted
+  WHERE deleted.endpoint_id = deliveries.endpoint_id
+);
 
--- What became of the events that the auditor saw from `since` on and before `until`: deliveries,
--- delivered or not, and events whose delivery left by age. The auditor and the notifier receive an
+-- What became of the events that the auditor saw from `since` on and before `until`: the first delivery
+-- of each, delivered or not, and events whose delivery left by age. The auditor and the notifier receive an
 -- event at times of their own.
 CREATE FUNCTION delivered_between(since timestamptz, until timestamptz)
 RETURNS TABLE (partner_id text, event_type text, currency text, amount bigint)
@@ -676,7 +691,7 @@ LANGUAGE sql STABLE AS $$
          CASE WHEN sent IS NULL THEN published.amount ELSE (sent #>> '{data,amount}')::bigint END
   FROM auditor.published
   LEFT JOIN auditor.deliveries_of(since, until) AS deliveries
-    ON deliveries.event_id = published.event_id
+    ON deliveries.event_id = published.event_id AND deliveries.ordinal = 1
   CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
   WHERE published.first_seen >= since AND published.first_seen < until
     AND (deliveries.event_id IS NOT NULL OR published.first_seen < (
@@ -684,16 +699,19 @@ LANGUAGE sql STABLE AS $$
     ))
 $$;
 
--- Of those, the deliveries that are not delivered, and whether they wait for their partner's endpoint.
+-- Of those, the deliveries that are owed and not delivered, and whether they wait for their partner's
+-- endpoint. What was canceled with its endpoint, or wanted by none, is owed to nobody.
 CREATE VIEW undelivered AS
 SELECT deliveries.event_id, deliveries.partner_id, sent ->> 'type' AS event_type,
        sent #>> '{data,currency}' AS currency, (sent #>> '{data,amount}')::bigint AS amount,
        waiting_deliveries.event_id IS NOT NULL AS waits
 FROM notifier.deliveries
 JOIN auditor.published ON published.event_id = deliveries.event_id
-LEFT JOIN auditor.waiting_deliveries ON waiting_deliveries.event_id = deliveries.event_id
+LEFT JOIN auditor.waiting_deliveries
+  ON waiting_deliveries.event_id = deliveries.event_id AND waiting_deliveries.ordinal = 1
 CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
-WHERE deliveries.state = 'pending' OR deliveries.state = 'parked' OR deliveries.state = 'failed';
+WHERE deliveries.ordinal = 1
+  AND (deliveries.state = 'pending' OR deliveries.state = 'parked' OR deliveries.state = 'failed');
 
 -- The auditor adds evidence and never changes any; of the provider's journal it keeps a copy.
 GRANT SELECT, INSERT

@@ -3,14 +3,20 @@ import { aPayment, aRefund } from '@triplock/testing';
 import {
   add,
   alter,
+  aPartner,
+  aWebhook,
+  aWish,
   change,
+  endpointOf,
   paidEvent,
   eventOfPaid,
   paidOrder,
   refundEvent,
+  itsEndpoint,
   refundInOrder,
   remove,
   rowsBy,
+  untried,
   type Harm,
   type Rows,
 } from './harm.ts';
@@ -25,10 +31,9 @@ const consumers = {
   settlement: { name: 'settlement-feed', receive: 'addUp' },
 } as const;
 type Schema = keyof typeof consumers;
-const schemas = Object.keys(consumers) as Schema[];
-
 /** Harms what each consumer has. */
-const ofEach = (harmsOf: (schema: Schema) => readonly Harm[]) => schemas.flatMap(harmsOf);
+const ofEach = (harmsOf: (schema: Schema) => readonly Harm[]) =>
+  (Object.keys(consumers) as Schema[]).flatMap(harmsOf);
 
 /** The row of an event that becomes another event's. */
 const eventBecoming = (id: string): Rows => ({
@@ -50,6 +55,27 @@ const horizonOf = (schema: Schema, named: string = consumers[schema].name): Rows
 const onlyHorizon = (table: string): Rows => ({
   by: 'only_row',
   find: () => Promise.resolve({ key: 'true', id: table }),
+});
+
+/** A delivery that left by age, of a partner that has no other. */
+const reapedOf: Rows = {
+  by: 'partner_id',
+  find: async ({ system }) => {
+    const partner = aPartner('reaped');
+    await system.pay(aPayment({ partner }));
+    const aged = `finished_at = now() - interval '31 days'`;
+    await system.break(`UPDATE notifier.deliveries SET ${aged} WHERE partner_id = $1`, [partner]);
+    await system.break(
+      `SELECT notifier.reap_deliveries(interval '30 days', interval '90 days', 100)`,
+    );
+    return { key: partner, id: `${partner}/payment.succeeded/EUR` };
+  },
+};
+
+/** Rows that say of an event that it had one more delivery, which nobody finds. */
+const otherDeliveryOf = (rows: Rows): Rows => ({
+  ...rows,
+  find: async (harmed) => ({ ...(await rows.find(harmed)), id: 'notifier.deliveries' }),
 });
 
 const harmsToInboxes: Record<string, readonly Harm[]> = {
@@ -100,6 +126,8 @@ const harmsToInboxes: Record<string, readonly Harm[]> = {
       ),
     ),
     change('ledger.outbox_horizon.events', 'events + 1', onlyHorizon('ledger.outbox')),
+    change('notifier.deliveries.made_together', 'made_together + 1', otherDeliveryOf(paidEvent)),
+    change('notifier.reaped_deliveries.others', 'others + 1', otherDeliveryOf(reapedOf)),
     ...ofEach((schema) => [
       add(`${schema}.cursors`, async ({ system }) => {
         const { txnId } = aPayment();
@@ -129,53 +157,23 @@ const delivery = (column: string, value: string, rows: Rows, along?: string) =>
 const attempt = (column: string, value: string, rows: Rows) =>
   change(`notifier.delivery_attempts.${column}`, value, rows);
 
-let partners = 0;
-
-/** A delivery that left by age, of a partner that has no other. */
-const reapedOf: Rows = {
-  by: 'partner_id',
-  find: async ({ system }) => {
-    const partner = `reaped-${(partners += 1)}`;
-    await system.pay(aPayment({ partner }));
-    const aged = `finished_at = now() - interval '31 days'`;
-    await system.break(`UPDATE notifier.deliveries SET ${aged} WHERE partner_id = $1`, [partner]);
-    await system.break(
-      `SELECT notifier.reap_deliveries(interval '30 days', interval '90 days', 100)`,
-    );
-    return { key: partner, id: `${partner}/payment.succeeded/EUR` };
-  },
-};
 const reaped = (column: string, value: string) =>
   change(`notifier.reaped_deliveries.${column}`, value, reapedOf);
-
-/** A webhook of a partner of its own that is left in such a state. */
-const aWebhook = (state: 'pending' | 'parked' | 'failed', then = ''): Harm => ({
-  async harm({ system }) {
-    const paid = aPayment({ partner: `webhook-${(partners += 1)}` });
-    await system.pay(paid);
-    const { event_id: eventId } = succeededEvent(paid);
-    await system.failToDeliver(eventId, state);
-    if (then !== '') await system.break(then, [eventId, paid.partnerId]);
-    return eventId;
-  },
-});
-const untried = `DELETE FROM notifier.delivery_attempts WHERE event_id = $1 AND $2::text IS NOT NULL`;
-const endpointOf = `INSERT INTO partners.webhook_endpoints
-    (partner_id, url, host, verified_url, verified_at, secrets)
-  SELECT partner_id, 'https://example.com', 'example.com', 'https://example.com', now(),
-         '[{"id": "1", "key": "one", "box": ""}]'
-  FROM notifier.deliveries
-  WHERE event_id = $1 AND partner_id = $2`;
 
 const harmsToDeliveries: Record<string, readonly Harm[]> = {
   'delivery-waiting': [
     // Never tried; and parked although there is an endpoint.
     aWebhook('pending', untried),
     aWebhook('parked', endpointOf),
+    // Its endpoint was deleted, and nobody has canceled it.
+    ...(['parked', 'pending', 'failed'] as const).map((state) =>
+      aWebhook(state, itsEndpoint('deleted')),
+    ),
   ],
   'delivery-refused': [aWebhook('pending')],
   'delivery-parked': [
     aWebhook('parked'),
+    aWebhook('parked', itsEndpoint('unverified')),
     // The server has yet to say that it wants webhooks.
     aWebhook('parked', endpointOf.replace("'https://example.com', now()", 'NULL, NULL')),
     // The server answered 410 Gone.
@@ -188,6 +186,7 @@ const harmsToDeliveries: Record<string, readonly Harm[]> = {
   'delivery-differs-from-inbox': [
     ...bothEvents((rows) => remove('notifier.deliveries', rows)),
     ...bothEvents((rows) => delivery('event_id', 'gen_random_uuid()', rows)),
+    ...bothEvents((rows) => delivery('ordinal', '2', rows)),
     add('notifier.deliveries', async ({ system }) => {
       const { event_id: id, partner_id: partner, txn_id: txnId } = succeededEvent(aPayment());
       await system.break(
@@ -197,6 +196,10 @@ const harmsToDeliveries: Record<string, readonly Harm[]> = {
       );
       return id;
     }),
+  ],
+  'delivery-differs-from-endpoints': [
+    aWish,
+    ...bothEvents((rows) => delivery('endpoint_id', 'gen_random_uuid()', rows)),
   ],
   'delivery-tells-otherwise': [
     ...bothEvents((rows) => delivery('partner_id', `'globex'`, rows)),
@@ -208,6 +211,7 @@ const harmsToDeliveries: Record<string, readonly Harm[]> = {
     // Called delivered, and nobody ever sent it.
     ...bothEvents((rows) => remove('notifier.delivery_attempts', rows)),
     ...bothEvents((rows) => attempt('event_id', 'gen_random_uuid()', rows)),
+    ...bothEvents((rows) => attempt('ordinal', '2', rows)),
     ...bothEvents((rows) => attempt('attempt', 'attempt + 1', rows)),
     ...bothEvents((rows) => attempt('status', '500', rows)),
     attempt('status', 'NULL', paidEvent),
@@ -233,6 +237,7 @@ const harmsToDeliveries: Record<string, readonly Harm[]> = {
     reaped('event_type', `'payment.failed'`),
     reaped('currency', `'USD'`),
     reaped('deliveries', 'deliveries + 1'),
+    reaped('ordinal', '2'),
     reaped('amount', 'amount + 1'),
     add('notifier.reaped_deliveries', async ({ system }) => {
       await system.break(
@@ -248,7 +253,7 @@ const harmsToDeliveries: Record<string, readonly Harm[]> = {
 const batchOf: Rows = {
   by: 'partner_id',
   find: async ({ system }) => {
-    const partner = `batch-${(partners += 1)}`;
+    const partner = aPartner('batch');
     const paid = aPayment({ partner });
     await system.pay(paid);
     await system.giveBack(aRefund(paid, { amount: 250n }), 2);

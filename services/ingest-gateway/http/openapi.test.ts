@@ -59,7 +59,8 @@ test('the document names every webhook, and where the gateway is', async () => {
     servers.map(({ url }) => url),
     ['/'],
   );
-  assert.deepEqual(Object.keys(webhooks).sort(), [...eventTypes, 'endpoint.verification'].sort());
+  const types = [...eventTypes, 'endpoint.test', 'endpoint.verification'];
+  assert.deepEqual(Object.keys(webhooks).sort(), types.sort());
   for (const { post } of Object.values(webhooks)) {
     const headers = post.parameters.map(({ name }) => name);
     assert.deepEqual(headers, ['webhook-id', 'webhook-timestamp', 'webhook-signature']);

@@ -10,6 +10,7 @@ import {
   cancellationSchema,
   captureRequestSchema,
   captureSchema,
+  newWebhookEndpointSchema,
   paymentRequestSchema,
   paymentSchema,
   problemSchema,
@@ -21,11 +22,14 @@ import {
   webhookDeliveryListSchema,
   webhookBodySchemas,
   webhookDeliverySchema,
+  webhookEndpointChangesSchema,
+  webhookEndpointListSchema,
   webhookEndpointRequestSchema,
   webhookEndpointSchema,
   webhookHeaders,
   webhookRedeliverySchema,
   webhookSecretSchema,
+  webhookTestSchema,
 } from '@triplock/contracts';
 import type { FastifyInstance } from 'fastify';
 
@@ -34,8 +38,9 @@ const info = {
   version: '1',
   description:
     'A payment takes effect once, and no accepted payment is lost, whatever crashes: effectively ' +
-    'once. So do refunds, captures and cancellations. Each needs an `Idempotency-Key`, as do a new webhook secret and sending ' +
-    'the webhooks of a window again; repeat a request with the same key and body as often as you ' +
+    'once. So do refunds, captures and cancellations. Each needs an `Idempotency-Key`, as do a new ' +
+    'webhook endpoint or secret and sending the webhooks of a window again; repeat a request with ' +
+    'the same key and body as often as you ' +
     'like. What else changes something needs none: repeating it does no harm.',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 };
@@ -58,7 +63,11 @@ const schemas = {
   SettlementList: settlementListSchema,
   Balance: balanceSchema,
   WebhookEndpointRequest: webhookEndpointRequestSchema,
+  NewWebhookEndpoint: newWebhookEndpointSchema,
+  WebhookEndpointChanges: webhookEndpointChangesSchema,
   WebhookEndpoint: webhookEndpointSchema,
+  WebhookEndpointList: webhookEndpointListSchema,
+  WebhookTest: webhookTestSchema,
   WebhookSecret: webhookSecretSchema,
   WebhookDelivery: webhookDeliverySchema,
   WebhookDeliveryList: webhookDeliveryListSchema,

@@ -15,6 +15,9 @@ import {
 /** Routes whose repetition does no harm, and why; everything else has to claim. */
 const harmless: Readonly<Record<string, string>> = {
   'PUT /v1/webhook-endpoint': 'the same URL again is the same endpoint',
+  'PATCH /v1/webhook-endpoints/:id': 'the same change again is the same endpoint',
+  'DELETE /v1/webhook-endpoints/:id': 'what is deleted is not there to be deleted',
+  'POST /v1/webhook-endpoints/:id/test': 'another test, of which there is one in ten seconds',
   'POST /v1/webhook-deliveries/:id/redeliver':
     'sends the same webhook again, under the webhook-id that receivers know',
 };
@@ -22,6 +25,8 @@ const harmless: Readonly<Record<string, string>> = {
 /** Routes that know their keys by themselves, and the test that tries them as those here. */
 const triedElsewhere: Readonly<Record<string, string>> = {
   'POST /v1/webhook-endpoint/secrets': 'webhook-endpoint.test.ts',
+  'POST /v1/webhook-endpoints': 'webhook-endpoint.test.ts',
+  'POST /v1/webhook-endpoints/:id/secrets': 'webhook-endpoint.test.ts',
 };
 
 /** How a route is tried, and what there must be of its effects after four requests. */

@@ -12,6 +12,7 @@ import { addRefundRoutes } from './refunds.ts';
 import { addSettlementRoutes } from './settlements.ts';
 import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
+import { addWebhookEndpointsRoutes } from './webhook-endpoints.ts';
 
 /**
  * Every route that a partner can call; each keeps to its partner (scoping.test.ts), and a mutating
@@ -21,6 +22,7 @@ export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
   addTransactionRoutes(app, gateway);
   addSettlementRoutes(app, gateway);
   addWebhookEndpointRoutes(app, gateway);
+  addWebhookEndpointsRoutes(app, gateway);
   addWebhookDeliveryRoutes(app, gateway);
 }
 

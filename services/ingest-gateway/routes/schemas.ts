@@ -10,7 +10,7 @@ function schemaOf(what: What): string {
 }
 
 /** The header of every request that takes effect once per key. */
-export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery'): object {
+export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery' | 'endpoint'): object {
   return {
     type: 'object',
     required: ['Idempotency-Key'],

@@ -28,6 +28,11 @@ const gross = 4_242_424_242;
 const reference = 'known-to-acme-alone';
 const endpoint = 'https://acme.example/hooks';
 
+const ofEndpoint = (rest = '') => {
+  return ({ webhook_endpoint: id }: Readonly<Record<string, string>>) =>
+    `/v1/webhook-endpoints/${id}${rest}`;
+};
+
 /**
  * Every route of the OpenAPI document, in the order in which acme asks: what it makes, it reads. A
  * route that is new needs a line here.
@@ -66,9 +71,36 @@ const scopes: Readonly<Record<string, Scope>> = {
     stranger: 200,
   },
   'GET /v1/balance': { owner: 200, stranger: 200 },
-  'PUT /v1/webhook-endpoint': { body: { url: endpoint }, owner: 201, stranger: 201 },
+  // acme has one already, which is deleted in the end.
+  'PUT /v1/webhook-endpoint': { body: { url: endpoint }, owner: 200, stranger: 201 },
   'GET /v1/webhook-endpoint': { owner: 200, stranger: 200 },
   'POST /v1/webhook-endpoint/secrets': { body: {}, owner: 201, stranger: 201 },
+  'POST /v1/webhook-endpoints': { body: { url: endpoint }, owner: 201, stranger: 201 },
+  'GET /v1/webhook-endpoints': { owner: 200, stranger: 200 },
+  'GET /v1/webhook-endpoints/{id}': { path: ofEndpoint(), owner: 200, stranger: 404 },
+  'PATCH /v1/webhook-endpoints/{id}': {
+    path: ofEndpoint(),
+    body: { url: endpoint },
+    owner: 200,
+    stranger: 404,
+  },
+  'POST /v1/webhook-endpoints/{id}/secrets': {
+    path: ofEndpoint('/secrets'),
+    body: {},
+    owner: 201,
+    stranger: 404,
+  },
+  // Its server has not said that it wants webhooks.
+  'POST /v1/webhook-endpoints/{id}/test': {
+    path: ofEndpoint('/test'),
+    owner: 409,
+    stranger: 404,
+  },
+  'DELETE /v1/webhook-endpoints/{id}': {
+    path: ({ disposable }) => `/v1/webhook-endpoints/${disposable}`,
+    owner: 204,
+    stranger: 404,
+  },
   'GET /v1/webhook-deliveries': { owner: 200, stranger: 200 },
   'POST /v1/webhook-deliveries/{id}/redeliver': {
     path: ({ delivery }) => `/v1/webhook-deliveries/${delivery}/redeliver`,
@@ -90,11 +122,18 @@ async function aGateway(t: TestContext) {
   const database = opened.database.open('triplock_gateway');
   const owner = opened.database.open();
   const delivery = deriveId('test', 'acme', 'delivery');
+  const disposable = deriveId('test', 'acme', 'disposable');
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
   await owner.query(
     `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body)
      VALUES ($1, 'acme', $1, '{"type":"payment.succeeded"}')`,
     [delivery],
+  );
+  await owner.query(
+    `INSERT INTO partners.webhook_endpoints (endpoint_id, partner_id, url, host, secrets)
+     VALUES ($1, 'acme', 'https://acme.example/', 'acme.example',
+             '[{"id": "1", "key": "one", "box": ""}]')`,
+    [disposable],
   );
   await owner.query(
     `INSERT INTO settlement.batches
@@ -116,7 +155,10 @@ async function aGateway(t: TestContext) {
   });
   t.after(() => app.close());
   const ask = (request: string, { partner, body }: Asked = {}) => {
-    const [method, url] = request.split(' ') as ['GET' | 'POST' | 'PUT', string];
+    const [method, url] = request.split(' ') as [
+      'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+      string,
+    ];
     const headers = {
       ...(partner !== undefined && { authorization: `Bearer ${partner}` }),
       ...(method === 'POST' && { 'idempotency-key': 'the same' }),
@@ -125,7 +167,7 @@ async function aGateway(t: TestContext) {
     const payload = body && JSON.stringify(body);
     return app.inject({ method, url, headers, ...(payload && { payload }) });
   };
-  return { ...opened, ask, owner, delivery };
+  return { ...opened, ask, owner, delivery, disposable };
 }
 
 /** Everything that the database has of one partner, table by table. */
@@ -158,8 +200,8 @@ async function documentedRoutes(): Promise<string[]> {
 
 test('no route shows a partner, or lets it change, what is another’s, and none answers without a key', async (t) => {
   assert.deepEqual((await documentedRoutes()).sort(), Object.keys(scopes).sort());
-  const { ask, owner, delivery, catchUp } = await aGateway(t);
-  const owned: Record<string, string> = { delivery };
+  const { ask, owner, delivery, disposable, catchUp } = await aGateway(t);
+  const owned: Record<string, string> = { delivery, disposable };
   const requests: { route: string; request: string; body: object | undefined }[] = [];
   for (const [route, { path, body, owner: expected }] of Object.entries(scopes)) {
     const [method, template] = route.split(' ') as [string, string];

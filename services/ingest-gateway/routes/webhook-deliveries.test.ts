@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { redeliveredMax } from '@triplock/contracts';
 import { deriveId } from '@triplock/payments';
+import { eventually } from '@triplock/testing';
 import { problemOf, webhookEdge, type HookAsked as Asked } from '../test/route-edges.ts';
 
 const path = '/v1/webhook-deliveries';
@@ -45,6 +46,8 @@ test('a partner lists its own deliveries, the newest first, page by page', async
   assert.deepEqual(rest, {
     id: newest[0],
     object: 'webhook_delivery',
+    webhook_id: newest[0],
+    endpoint: null,
     type: 'payment.succeeded',
     txn_id: newest[0],
     status: 'pending',
@@ -208,4 +211,31 @@ test('what is wrong with a request is pointed at, and its key stays unused', asy
   }
   assert.deepEqual(await states(), { delivered: 1 });
   assert.equal((await redeliver({ since: ago(600) })).status, 202);
+});
+
+test('a test says what came back, and goes to no server that has not said that it wants webhooks', async (t) => {
+  const { ask, owner, seenByNotifier } = await webhookEdge(t);
+  const url = 'https://partner.example/hooks';
+  const made = await ask({ method: 'PUT', path: '/v1/webhook-endpoint', body: { url } });
+  const one = `/v1/webhook-endpoints/${String(made.body['id'])}`;
+  assert.equal((await ask({ method: 'DELETE', path: one, as: 'globex' })).status, 404);
+  const testing = (as = 'acme') => ask({ method: 'POST', path: `${one}/test`, as });
+  const refused = await testing();
+  assert.deepEqual([refused.status, refused.body['code']], [409, 'webhook_endpoint_not_verified']);
+  await seenByNotifier();
+  assert.equal((await testing('globex')).status, 404);
+  const answered = testing();
+  const answerSql = `UPDATE partners.endpoint_tests
+    SET answered_at = now(), outcome = 'refused', status = 503, took_ms = 12 RETURNING test_id`;
+  const [{ test_id: testId }] = await eventually(async () => {
+    const rows = await owner.query<{ test_id: string }>(answerSql);
+    return rows.length > 0 && (rows as [{ test_id: string }]);
+  });
+  const { status, body } = await answered;
+  assert.deepEqual([status, body['webhook_id']], [200, testId]);
+  assert.partialDeepStrictEqual(body, { outcome: 'refused', status: 503, took_ms: 12 });
+  const soon = await testing();
+  assert.deepEqual([soon.status, soon.headers['retry-after']], [429, '10']);
+  const withBody = await ask({ method: 'POST', path: `${one}/test`, body: { url } });
+  assert.equal(withBody.status, 400);
 });

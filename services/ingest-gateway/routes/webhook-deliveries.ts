@@ -1,19 +1,22 @@
 import {
+  deliveryIdSchema,
   pageSizeUsual,
+  parseDeliveryId,
   parseWebhookDeliveryListQuery,
   Problem,
   redeliveredMax,
-  txnIdSchema,
+  renderDeliveryId,
   validateRedeliveryRequest,
   webhookDeliveryListQuerySchema,
 } from '@triplock/contracts';
 import type {
+  DeliveryId,
   DeliveryQuestion,
   Redelivery,
   RedeliveryOrder,
   ShownDelivery,
 } from '@triplock/partners';
-import { fingerprint, isTxnId, type EventId, type JsonValue } from '@triplock/payments';
+import { fingerprint, type JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import {
@@ -51,11 +54,12 @@ const redeliverSchema: FastifySchema = {
   description:
     'Makes a delivery due now, delivered or given up before, under the same `webhook-id`, by which ' +
     'your receiver knows it. Attempts go on for another 24 hours. Needs no body and no ' +
-    '`Idempotency-Key`: asking again while it is due or being sent changes nothing.',
+    '`Idempotency-Key`: asking again while it is due or being sent changes nothing, nor does asking ' +
+    'for one whose endpoint was deleted.',
   params: {
     type: 'object',
     required: ['id'],
-    properties: { id: { ...txnIdSchema, description: 'the id of a delivery of yours' } },
+    properties: { id: deliveryIdSchema },
   },
   response: {
     202: {
@@ -140,11 +144,11 @@ export function addWebhookDeliveryRoutes(app: FastifyInstance, gateway: Gateway)
     async (request, reply) => {
       const { partnerId, params, id: requestId } = request;
       refuseBody(request);
-      const eventId = eventIdOf(params.id);
-      const work = deliveries.redeliver({ partnerId, eventId });
+      const id = deliveryIdOf(params.id);
+      const work = deliveries.redeliver({ partnerId, ...id });
       const delivery = await askStore(gateway, { requestId, what: 'redelivering', work });
       if (delivery === undefined) throw noDelivery();
-      const line = { partnerId, eventId, txnId: delivery.txnId, requestId };
+      const line = { partnerId, ...id, txnId: delivery.txnId, requestId };
       logger.info(line, 'webhook requested again');
       return reply
         .code(202)
@@ -164,22 +168,25 @@ function questionOf({ url, partnerId }: FastifyRequest): DeliveryQuestion {
   return {
     partnerId,
     limit,
-    ...(startingAfter === undefined ? {} : { startingAfter }),
+    ...(startingAfter === undefined ? {} : { startingAfter: deliveryIdOf(startingAfter) }),
     ...(state === undefined ? {} : { state }),
     ...(txnId === undefined ? {} : { txnId }),
   };
 }
 
-/** An event's id has the form of a transaction's. */
-function eventIdOf(id: string): EventId {
-  if (!isTxnId(id)) throw noDelivery();
-  return id as string as EventId;
+/** @throws Problem `not_found` for what can be no id of a delivery. */
+function deliveryIdOf(text: string): DeliveryId {
+  const id = parseDeliveryId(text);
+  if (id === undefined) throw noDelivery();
+  return id;
 }
 
 function render(delivery: ShownDelivery) {
   return {
-    id: delivery.eventId,
+    id: renderDeliveryId(delivery),
     object: 'webhook_delivery',
+    webhook_id: delivery.eventId,
+    endpoint: delivery.endpointId,
     type: delivery.type,
     txn_id: delivery.txnId,
     status: delivery.state,

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findMissingClaim } from '../test/route-edges.ts';
-import { problemOf, webhookEdge, type HookAsked as Asked } from '../test/route-edges.ts';
+import {
+  findMissingClaim,
+  problemOf,
+  webhookEdge,
+  type HookAsked as Asked,
+} from '../test/route-edges.ts';
 
 const path = '/v1/webhook-endpoint';
 const url = 'https://partner.example/hooks?token=a';
@@ -16,12 +20,15 @@ test('an endpoint is made with a secret that is shown once, and changed without 
   const made = await ask(set(url));
   assert.equal(made.status, 201);
   assert.equal(made.headers['cache-control'], 'no-store');
-  const { secret, updated_at: updatedAt, ...rest } = made.body;
+  const { secret, updated_at: updatedAt, id, created_at: createdAt, ...rest } = made.body;
+  assert.match(id as string, /^[0-9a-f-]{36}$/);
   assert.match(secret as string, /^whsec_/);
   assert.match(updatedAt as string, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   assert.deepEqual(rest, {
     object: 'webhook_endpoint',
     url,
+    description: null,
+    enabled_events: ['*'],
     status: 'pending',
     previous_secret_valid_until: null,
     disabled_at: null,
@@ -29,7 +36,7 @@ test('an endpoint is made with a secret that is shown once, and changed without 
   assert.partialDeepStrictEqual(await seenByNotifier(), { url, secrets: [secret] });
 
   const read = await ask({ method: 'GET', path });
-  const shown = { ...rest, status: 'verified', updated_at: updatedAt };
+  const shown = { id, ...rest, status: 'verified', created_at: createdAt, updated_at: updatedAt };
   assert.deepEqual([read.status, read.body], [200, shown]);
 
   const other = 'https://partner.example:8443/v2';
@@ -160,4 +167,124 @@ test('other methods get the list of those that there are', async (t) => {
   const refused = await ask({ method: 'POST', path });
   assert.deepEqual([refused.status, refused.body['code']], [405, 'method_not_allowed']);
   assert.equal(refused.headers['allow'], 'GET, HEAD, PUT');
+});
+
+const many = '/v1/webhook-endpoints';
+const make = (key: string | undefined, body: unknown, as = 'acme'): Asked => ({
+  method: 'POST',
+  path: many,
+  body,
+  as,
+  ...(key === undefined ? {} : { key }),
+});
+const idOf = ({ body }: { body: Record<string, unknown> }) => String(body['id']);
+
+test('a partner has several endpoints, the oldest of which is the first', async (t) => {
+  const { ask, seenByNotifier } = await webhookEdge(t);
+  const first = await ask(set(url));
+  const wanted = { url: 'https://two.example/', enabled_events: ['refund.failed'] };
+  const made = await ask(make('two', { ...wanted, description: 'refunds' }));
+  assert.equal(made.status, 201);
+  assert.equal(made.headers['location'], `${many}/${idOf(made)}`);
+  assert.equal(made.headers['cache-control'], 'no-store');
+  assert.match(String(made.body['secret']), /^whsec_/);
+  const rotated = await ask({ method: 'POST', path: `${many}/${idOf(made)}/secrets`, key: 'one' });
+  assert.equal(rotated.status, 201);
+  assert.equal((await seenByNotifier())!.secrets.length, 1, 'of the first nothing was rotated');
+
+  const { secret, ...shown } = made.body;
+  assert.ok(secret);
+  const found = await ask({ method: 'GET', path: `${many}/${idOf(made)}` });
+  assert.partialDeepStrictEqual(found.body, {
+    ...wanted,
+    description: 'refunds',
+    created_at: shown['created_at'],
+    status: 'verified',
+  });
+  const { body } = await ask({ method: 'GET', path: many });
+  const ids = (body['data'] as { id: string }[]).map(({ id }) => id);
+  assert.deepEqual([ids, body['has_more']], [[idOf(first), idOf(made)], false]);
+  assert.doesNotMatch(JSON.stringify(body), /whsec_/);
+
+  assert.equal((await ask({ method: 'DELETE', path: `${many}/${idOf(first)}` })).status, 204);
+  assert.equal(idOf(await ask({ method: 'GET', path })), idOf(made));
+  assert.equal((await ask({ method: 'DELETE', path: `${many}/${idOf(first)}` })).status, 404);
+  assert.equal((await ask({ method: 'GET', path: `${many}/${idOf(first)}` })).status, 404);
+});
+
+test('an endpoint is made once per key, with the same bytes for a retry', async (t) => {
+  const { app, ask } = await webhookEdge(t);
+  const route = { method: 'POST', url: many };
+  const [body, otherBody] = [{ url, description: 'a' }, { url }];
+  const attempt = { path: many, body, otherBody, status: 201 };
+  assert.deepEqual(await findMissingClaim(app, route, attempt), []);
+  const { data } = (await ask({ method: 'GET', path: many })).body as { data: { id: string }[] };
+  assert.equal(data.length, 1);
+  const one = `${many}/${data[0]!.id}`;
+  const secrets = { path: `${one}/secrets`, body: {}, status: 201 };
+  assert.deepEqual(await findMissingClaim(app, { method: 'POST', url: secrets.path }, secrets), []);
+
+  // What became of it since changes no byte of the answer, but for a secret that signs no more.
+  const key = 'mine';
+  const made = await ask(make(key, body));
+  await ask({ method: 'PATCH', path: `${many}/${idOf(made)}`, body: { url: `${url}b` } });
+  assert.deepEqual((await ask(make(key, body))).body, made.body);
+  for (const rotation of ['one', 'two']) {
+    await ask({ method: 'POST', path: `${many}/${idOf(made)}/secrets`, key: rotation });
+  }
+  const { secret, ...rest } = made.body;
+  assert.ok(secret);
+  assert.deepEqual((await ask(make(key, body))).body, rest);
+  await ask({ method: 'DELETE', path: `${many}/${idOf(made)}` });
+  const gone = await ask(make(key, body));
+  assert.deepEqual([gone.status, gone.body['code']], [422, 'idempotency_key_reused']);
+  assert.equal((await ask(make(key, body, 'globex'))).status, 201, 'a key is its partner’s');
+});
+
+test('a partner has sixteen endpoints at most, however many it asks for at once', async (t) => {
+  const { ask, owner } = await webhookEdge(t);
+  const made = await Promise.all(
+    Array.from({ length: 24 }, (_, n) => ask(make(`k${n}`, { url: `https://h${n}.example` }))),
+  );
+  assert.equal(made.filter(({ status }) => status === 201).length, 16);
+  assert.deepEqual(problemOf(made.find(({ status }) => status !== 201)!).code, 'invalid_request');
+  assert.equal((await owner.query('SELECT FROM partners.webhook_endpoints')).length, 16);
+  const one = made.find(({ status }) => status === 201)!;
+  await ask({ method: 'DELETE', path: `${many}/${idOf(one)}` });
+  assert.equal((await ask(make('again', { url }))).status, 201);
+});
+
+test('what is named of an endpoint is changed, and nothing else', async (t) => {
+  const { ask, owner } = await webhookEdge(t);
+  const made = await ask(make('one', { url, enabled_events: ['refund.failed'] }));
+  const one = `${many}/${idOf(made)}`;
+  const change = async (body: unknown, as = 'acme') =>
+    ask({ method: 'PATCH', path: one, body, as });
+  const { body } = await change({ description: 'mine' });
+  assert.partialDeepStrictEqual(body, { url, enabled_events: ['refund.failed'] });
+  assert.deepEqual([body['description'], body['updated_at']], ['mine', made.body['updated_at']]);
+  assert.deepEqual((await change({ enabled_events: ['*'] })).body['enabled_events'], ['*']);
+  await owner.query('UPDATE partners.webhook_endpoints SET disabled_at = now()');
+  assert.equal((await change({ description: null })).body['status'], 'disabled');
+  assert.partialDeepStrictEqual((await change({ url })).body, {
+    status: 'pending',
+    disabled_at: null,
+  });
+  for (const [wrong, pointer] of [
+    [{}, '#'],
+    [{ url: 'https://10.0.0.1/' }, '#/url'],
+    [{ url: 'javascript:alert(1)' }, '#/url'],
+    [{ enabled_events: [] }, '#/enabled_events'],
+    [{ enabled_events: ['payment.made'] }, '#/enabled_events'],
+    [{ description: '4242 4242 4242 4242' }, '#/description'],
+    [{ description: 7 }, '#/description'],
+    [{ secret: 'whsec_mine' }, '#/secret'],
+  ] as const) {
+    const refused = await change(wrong);
+    assert.deepEqual(problemOf(refused), { code: 'invalid_request', pointers: [pointer] });
+  }
+  assert.equal((await change({ url: 'https://globex.example/' }, 'globex')).status, 404);
+  assert.equal((await ask({ method: 'GET', path: one })).body['url'], url);
+  const wrongId = await ask({ method: 'PATCH', path: `${many}/mine`, body: { url } });
+  assert.equal(wrongId.status, 404);
 });

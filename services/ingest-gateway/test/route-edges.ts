@@ -7,10 +7,11 @@ import {
   parseWebhookKeys,
   type TargetPolicy,
 } from '@triplock/partners';
-import type { PartnerId } from '@triplock/payments';
+import type { EndpointId } from '@triplock/payments';
 import { createTestDatabase, testWebhookKeys } from '@triplock/testing';
 import { addWebhookDeliveryRoutes } from '../routes/webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from '../routes/webhook-endpoint.ts';
+import { addWebhookEndpointsRoutes } from '../routes/webhook-endpoints.ts';
 import { createHttpServer } from '../http/server.ts';
 import { addTransactionRoutes } from '../routes/gateway-routes.ts';
 import { admitByName, openTestGateway, partialGateway } from './gateway.ts';
@@ -138,7 +139,7 @@ export type HookAnswered = {
 
 /** One request; the partner named by `as` sends it. */
 export type HookAsked = {
-  method: 'GET' | 'PUT' | 'POST';
+  method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   path: string;
   body?: unknown;
   key?: string;
@@ -147,6 +148,8 @@ export type HookAsked = {
 
 const verifiedSql = `UPDATE partners.webhook_endpoints SET verified_url = url, verified_at = now()
   WHERE verified_url IS DISTINCT FROM url`;
+const firstSql = `SELECT endpoint_id AS id FROM partners.live_webhook_endpoints
+  WHERE partner_id = $1 ORDER BY made_at LIMIT 1`;
 
 /** The webhook routes over a database of one test's own, with the rights that the gateway has. */
 export async function webhookEdge(
@@ -168,6 +171,7 @@ export async function webhookEdge(
     admission: admitByName,
     routes: (server) => {
       addWebhookEndpointRoutes(server, parts);
+      addWebhookEndpointsRoutes(server, parts);
       addWebhookDeliveryRoutes(server, parts);
     },
   });
@@ -191,13 +195,14 @@ export async function webhookEdge(
       ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
     });
     const { statusCode: status, headers } = response;
-    return { status, headers, body: response.json() };
+    return { status, headers, body: response.payload === '' ? {} : response.json() };
   };
   const partners = openPartners(store.open('triplock_notifier'), { webhookKeys });
   /** What the notifier knows of an endpoint once its server has said that it wants webhooks. */
   const seenByNotifier = async (id = 'acme') => {
     await owner.query(verifiedSql);
-    return partners.webhookEndpoint(id as PartnerId);
+    const [first] = await owner.query<{ id: EndpointId }>(firstSql, [id]);
+    return first && partners.webhookEndpoint(first.id);
   };
   return { app, ask, owner, store, gateway, seenByNotifier };
 }

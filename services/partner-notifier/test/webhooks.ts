@@ -25,7 +25,7 @@ import {
   type SendRates,
   type WhoSends,
 } from '../deliveries.ts';
-import { verifyEndpoints } from '../endpoint-verification.ts';
+import { askEndpoints } from '../endpoint-verification.ts';
 import { notifierMetrics } from '../metrics.ts';
 import { releaseDeliveries } from '../upkeep.ts';
 import { createSendWebhook } from '../webhook-client.ts';
@@ -93,33 +93,49 @@ function withRates({ partner, host }: RateWish): SendRates {
   return { partner: { ...manyRates.partner, ...partner }, host: { ...manyRates.host, ...host } };
 }
 
-/** Gives a partner an open endpoint, by default at a host of its own. */
-export function setEndpoint(
+/** Opens a partner's endpoints, all at one host, by default its own; makes one if it has none. */
+export async function setEndpoint(owner: Queryable, partner: string, host = `${partner}.example`) {
+  const known = await owner.query(
+    `UPDATE partners.webhook_endpoints
+     SET url = $2, host = $3, verified_url = $2, verified_at = now(), disabled_at = NULL
+     WHERE partner_id = $1 AND deleted_at IS NULL
+     RETURNING endpoint_id`,
+    [partner, `https://${host}`, host],
+  );
+  if (known.length === 0) await addEndpoint(owner, partner, { host });
+}
+
+/** Gives a partner one more open endpoint, which wants these types of events or all. */
+export async function addEndpoint(
   owner: Queryable,
   partner: string,
-  host = `${partner}.example`,
-): Promise<unknown> {
-  return owner.query(
+  { host, wants = null }: { host: string; wants?: readonly string[] | null },
+): Promise<string> {
+  const [made] = await owner.query<{ id: string }>(
     `WITH partner AS (
        INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT DO NOTHING
      )
      INSERT INTO partners.webhook_endpoints
-       (partner_id, url, host, verified_url, verified_at, secrets)
-     VALUES ($1, $2, $3, $2, now(), '[{"id": "1", "key": "one", "box": ""}]')
-     ON CONFLICT (partner_id) DO UPDATE SET
-       url = $2, host = $3, verified_url = $2, disabled_at = NULL`,
-    [partner, `https://${host}`, host],
+       (partner_id, event_types, url, host, verified_url, verified_at, secrets)
+     VALUES ($1, $4, $2, $3, $2, now(), '[{"id": "1", "key": "one", "box": ""}]')
+     RETURNING endpoint_id AS id`,
+    [partner, `https://${host}`, host, wants],
   );
+  return made!.id;
 }
 
 /** As after a 410 Gone. */
 export const isGone = `UPDATE partners.webhook_endpoints SET disabled_at = now()`;
 
-/** Makes deliveries that are to be sent. */
+/** Makes deliveries that are to be sent to a partner's oldest endpoint. */
 export function insert(database: Queryable, partner: string, rows: number): Promise<unknown> {
   return database.query(
-    `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
-     SELECT gen_random_uuid(), $1, gen_random_uuid(), '{"type":"payment.failed"}' FROM generate_series(1, $2::integer)`,
+    `INSERT INTO deliveries (event_id, partner_id, endpoint_id, txn_id, body)
+     SELECT gen_random_uuid(), $1, first.id, gen_random_uuid(), '{"type":"payment.failed"}'
+     FROM generate_series(1, $2::integer), (
+       SELECT endpoint_id FROM partners.live_webhook_endpoints WHERE partner_id = $1
+       UNION ALL SELECT '00000000-0000-0000-0000-000000000000' LIMIT 1
+     ) AS first (id)`,
     [partner, rows],
   );
 }
@@ -127,12 +143,10 @@ export function insert(database: Queryable, partner: string, rows: number): Prom
 const webhookKeys = parseWebhookKeys(testWebhookKeys);
 const otherKeys = parseWebhookKeys(testWebhookKeys.replace('test', 'other'));
 const retryAtOnce = { firstMs: 0, maxMs: 0, giveUpAfterMs: 3_600_000 };
-
 type NotifierWish = Partial<SendLimits> & { perPartnerMax?: number; rates?: RateWish };
 
 const anHourLater = `UPDATE partners.endpoint_verifications
   SET asked_at = asked_at - interval '1 hour', next_at = next_at - interval '1 hour'`;
-
 const twoHoursLater = `UPDATE notifier.deliveries
   SET first_attempt_at = first_attempt_at - interval '2 hours',
       next_attempt_at = next_attempt_at - interval '2 hours'`;
@@ -185,28 +199,30 @@ export async function aNotifier(
     release: releaseDeliveries(notifier.deliveries),
     send: notifier.send,
     /** Opens what was set, as where nobody has to prove anything. */
-    verify: verifyEndpoints(notifier, { policy: 'off', stopping }),
-    /** Asks the endpoints that are to be asked now. */
-    ask: verifyEndpoints(notifier, { policy: 'required', stopping }),
+    verify: untilAnswered(askEndpoints(notifier, { policy: 'off', stopping })),
+    /** Asks the endpoints that are to be asked now, and waits for their answers. */
+    ask: untilAnswered(askEndpoints(notifier, { policy: 'required', stopping })),
+    endpoints,
     /** Has two hours pass for every delivery. */
     twoHoursPass: () => store.open().query(twoHoursLater),
     /** Has an hour pass since endpoints were asked. */
     askAgainLater: () => store.open().query(anHourLater),
-    disable: () => store.open().query('UPDATE partners.webhook_endpoints SET disabled_at = now()'),
+    disable: () => store.open().query(isGone),
     async setUrl(url: string, id = 'acme') {
       const insert = 'INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT DO NOTHING';
       await store.open().query(insert, [id]);
       return endpoints.setUrl({ partnerId: id as PartnerId, url });
     },
     show: () => endpoints.show('acme' as PartnerId),
-    askAgain: (eventId: EventId) =>
-      openWebhookDeliveries(store.open('triplock_gateway')).redeliver({
-        partnerId: 'acme' as PartnerId,
-        eventId,
-      }),
+    askAgain: (eventId: EventId) => {
+      const delivery = { partnerId: 'acme' as PartnerId, eventId, ordinal: 1 };
+      return openWebhookDeliveries(store.open('triplock_gateway')).redeliver(delivery);
+    },
     states: () => statesIn(database),
   };
 }
+
+const untilAnswered = (pass: ReturnType<typeof askEndpoints>) => () => pass().finally(pass.settled);
 
 /** Has events of these partners come together, of which `by` sends what there is room for. */
 function eventsComing(database: Database, deliveries: Deliveries) {
@@ -244,8 +260,6 @@ function seedEndpoint(owner: Database, id: string, webhookUrl: string): Promise<
 
 /** A webhook as a partner's server got it. */
 export type Received = { path: string; headers: IncomingHttpHeaders; body: string };
-
-/** Answers one webhook. */
 export type Answer = (response: ServerResponse, received: Received) => void;
 
 /** A partner's server in a test: it keeps what came and answers as it is set. */

@@ -29,24 +29,32 @@ RETURN NOT EXISTS (
          AND jsonb_typeof(each -> 'box') = 'string') IS NOT TRUE
 );
 
+-- A partner may have several, the oldest of which is what `/v1/webhook-endpoint` shows and sets. One that
+-- was deleted stays as a row without secrets: what was made for it names it.
 CREATE TABLE webhook_endpoints (
-  partner_id text PRIMARY KEY REFERENCES partners,
+  -- From the partner and the key of the request that made it; of one that PUT made, random.
+  endpoint_id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+  partner_id text NOT NULL REFERENCES partners,
+  made_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- The fingerprint of the request that made it, by which a retry is known; null of one that PUT made.
+  made_from text,
+  -- A note of the partner's.
+  description text,
+  -- The types of events that it wants; null for all, those of later versions too.
+  event_types text[] CHECK (cardinality(event_types) > 0),
   url text NOT NULL,
   -- The host of the URL, as connections are made to it (target-policy.ts): webhooks have a rate by it.
   host text NOT NULL CHECK (host <> ''),
   -- The URL whose server has proved last that it wants webhooks, and when. While it is another one than
-  -- `url`, nothing is sent to the endpoint but the question (take_unverified_endpoints).
+  -- `url`, nothing is sent to the endpoint but the question (take_endpoint_questions).
   verified_url text,
   verified_at timestamptz,
   CONSTRAINT verified_once CHECK ((verified_url IS NULL) = (verified_at IS NULL)),
-  -- How often the URL was set. 1 tells whoever set it that there was no endpoint before, without a
-  -- look at its secrets.
-  times_set integer NOT NULL DEFAULT 1,
   -- Sealed, each as `id`, `key` and `box` (webhook-endpoints.ts), because every webhook is signed with
   -- them: a secret as it is, a text, cannot be stored. Newest first; a second one only while they
   -- rotate.
   secrets jsonb NOT NULL CHECK (
-    jsonb_typeof(secrets) = 'array' AND jsonb_array_length(secrets) BETWEEN 1 AND 2
+    jsonb_typeof(secrets) = 'array' AND jsonb_array_length(secrets) <= 2
     AND partners.are_sealed(secrets)
   ),
   -- Until when the second secret signs too: a day after the rotation that made it the second.
@@ -56,33 +64,90 @@ CREATE TABLE webhook_endpoints (
   -- The last two rotations, newest first, as they were answered: `key`, `secret` and `until`, the
   -- end of the secret before it. Of older ones no secret signs any more. A rotation takes effect
   -- once per idempotency key: otherwise each retry would make another secret, and of two good ones
-  -- throw out the one in use.
+  -- throw out the one in use. The secret that an endpoint was made with is one without `key`.
   rotations jsonb NOT NULL DEFAULT '[]' CHECK (
     jsonb_typeof(rotations) = 'array' AND jsonb_array_length(rotations) <= 2
     AND partners.are_sealed(jsonb_path_query_array(rotations, '$[*].secret'))
   ),
   -- A server that answers 410 Gone wants no more webhooks: its endpoint is disabled until its
-  -- partner sets it again, and until then it is as if there were none.
+  -- partner sets it again, and until then nothing is sent there.
   disabled_at timestamptz,
+  deleted_at timestamptz,
+  CONSTRAINT secrets_go_with_it CHECK ((jsonb_array_length(secrets) = 0) = (deleted_at IS NOT NULL)),
   -- Also the version of the endpoint: another one after every change of URL or secret.
   updated_at timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX endpoints_of_partner ON webhook_endpoints (partner_id, made_at, endpoint_id)
+  WHERE deleted_at IS NULL;
 
--- Endpoints that webhooks are sent to, and since when. Of a partner that is not here, because it has never
--- set one, its server has yet to prove that it wants them, or answered 410 Gone, deliveries are parked.
+-- Endpoints that were not deleted. Each gets a delivery of every event that it wants; where it is not
+-- open, because its server has yet to prove that it wants webhooks or answered 410 Gone, that is parked.
+CREATE VIEW live_webhook_endpoints AS
+SELECT endpoint_id, partner_id, made_at, event_types,
+       disabled_at IS NULL AND verified_url IS NOT DISTINCT FROM url AS is_open
+FROM webhook_endpoints
+WHERE deleted_at IS NULL;
+
+-- Those that webhooks are sent to, and since when.
 CREATE VIEW open_webhook_endpoints AS
-SELECT partner_id, url, host, secrets, second_secret_until, updated_at,
+SELECT endpoint_id, partner_id, url, host, secrets, second_secret_until, updated_at,
        greatest(updated_at, verified_at) AS open_since
 FROM webhook_endpoints
-WHERE disabled_at IS NULL AND verified_url = url;
+WHERE disabled_at IS NULL AND deleted_at IS NULL AND verified_url = url;
 
-CREATE INDEX endpoints_unverified ON webhook_endpoints (partner_id)
-  WHERE disabled_at IS NULL AND verified_url IS DISTINCT FROM url;
+-- Those that are gone: what is pending or parked for them is canceled.
+CREATE VIEW deleted_webhook_endpoints AS
+SELECT endpoint_id, partner_id, deleted_at FROM webhook_endpoints WHERE deleted_at IS NOT NULL;
 
--- What each partner's endpoint was asked last. It outlives the endpoint's changes: however often a partner
--- sets a URL, its own or another's, it has one question sent in ten seconds.
+-- Endpoints as their partner may see them: without secrets.
+CREATE VIEW shown_webhook_endpoints AS
+SELECT endpoint_id, partner_id, made_at, url, description, event_types,
+       verified_url IS NOT DISTINCT FROM url AS verified,
+       CASE WHEN second_secret_until > now() THEN second_secret_until END AS second_secret_until,
+       updated_at, disabled_at
+FROM webhook_endpoints
+WHERE deleted_at IS NULL;
+
+CREATE INDEX endpoints_unverified ON webhook_endpoints (endpoint_id)
+  WHERE disabled_at IS NULL AND deleted_at IS NULL AND verified_url IS DISTINCT FROM url;
+
+-- What each endpoint wanted since when: the audit knows by it which deliveries were owed. Written
+-- whenever that changes, whoever changes it, and only added to.
+CREATE TABLE endpoint_wishes (
+  wish_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  endpoint_id uuid NOT NULL REFERENCES webhook_endpoints,
+  partner_id text NOT NULL,
+  -- Null for all types, none after the endpoint was deleted.
+  event_types text[],
+  since timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE TRIGGER wishes_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON endpoint_wishes
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+CREATE FUNCTION note_wish() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+BEGIN
+  INSERT INTO endpoint_wishes (endpoint_id, partner_id, event_types)
+  VALUES (NEW.endpoint_id, NEW.partner_id,
+          CASE WHEN NEW.deleted_at IS NULL THEN NEW.event_types ELSE '{}' END);
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER endpoint_is_made AFTER INSERT ON webhook_endpoints
+  FOR EACH ROW EXECUTE FUNCTION note_wish();
+CREATE TRIGGER wish_changes AFTER UPDATE ON webhook_endpoints FOR EACH ROW
+  WHEN (OLD.event_types IS DISTINCT FROM NEW.event_types
+        OR OLD.deleted_at IS DISTINCT FROM NEW.deleted_at)
+  EXECUTE FUNCTION note_wish();
+CREATE VIEW endpoint_wants AS
+SELECT endpoint_id, partner_id, event_types, since,
+       lead(since, 1, 'infinity') OVER (PARTITION BY endpoint_id ORDER BY wish_id) AS until
+FROM endpoint_wishes;
+
+-- What each endpoint was asked last. It outlives the endpoint's changes and its end: however often a
+-- partner sets a URL, its own or another's, an endpoint has one question sent in ten seconds.
 CREATE TABLE endpoint_verifications (
-  partner_id text PRIMARY KEY REFERENCES partners,
+  endpoint_id uuid PRIMARY KEY REFERENCES webhook_endpoints,
+  partner_id text NOT NULL,
   -- The version of the endpoint that was asked; another one is asked from the beginning.
   version timestamptz NOT NULL,
   host text NOT NULL,
@@ -93,13 +158,32 @@ CREATE TABLE endpoint_verifications (
 );
 CREATE INDEX verifications_lately ON endpoint_verifications (asked_at);
 
+-- The last test that a partner asked for of each endpoint, and what came back. A notifier takes it
+-- within 15 seconds or nobody does: whoever asked waits no longer, and asks again.
+CREATE TABLE endpoint_tests (
+  endpoint_id uuid PRIMARY KEY REFERENCES webhook_endpoints,
+  partner_id text NOT NULL,
+  -- Also its webhook-id.
+  test_id uuid NOT NULL,
+  asked_at timestamptz NOT NULL,
+  taken_at timestamptz,
+  answered_at timestamptz,
+  outcome text CHECK (outcome IN ('delivered', 'refused', 'unanswered', 'unsendable')),
+  CONSTRAINT answered_once CHECK ((answered_at IS NULL) = (outcome IS NULL)),
+  -- The server's answer, or null when there was none.
+  status integer,
+  took_ms integer
+);
+CREATE INDEX tests_to_take ON endpoint_tests (asked_at) WHERE taken_at IS NULL;
+
 -- What was done to partners, their keys and their endpoints: who, when and why. It is written by
 -- the statement that did it, and only added to, whoever asks.
 CREATE TABLE acts (
   act_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   act text NOT NULL CHECK (act IN (
     'add', 'rotate-key', 'revoke-key', 'seed', 'make-endpoint', 'set-endpoint', 'verify-endpoint',
-    'disable-endpoint', 'rotate-secret', 'reseal-secrets', 'allow-card-numbers', 'refuse-card-numbers'
+    'disable-endpoint', 'delete-endpoint', 'rotate-secret', 'reseal-secrets', 'allow-card-numbers',
+    'refuse-card-numbers'
   )),
   partner_id text NOT NULL REFERENCES partners,
   -- Which key, by what may be shown of it; which URL, without its query; which secret, by its id;
@@ -112,14 +196,162 @@ CREATE TABLE acts (
 CREATE TRIGGER acts_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON acts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
 
--- Gives a partner's endpoint a new secret, unless it was rotated under this key. The gateway may
--- read secrets by this alone, and only those that it made under the key that it shows.
+-- The oldest endpoint of a partner, which is there before and after any other; null when it has none.
+CREATE FUNCTION first_webhook_endpoint(of_partner text) RETURNS uuid
+LANGUAGE sql STABLE SET search_path = partners, pg_temp
+RETURN (
+  SELECT endpoint_id FROM live_webhook_endpoints WHERE partner_id = of_partner
+  ORDER BY made_at, endpoint_id LIMIT 1
+);
+
+-- Makes an endpoint by a partner's key, from which its id is made.
+--
+-- One row. `outcome` is `made`; `replayed`, when the same request has made it before, and then its
+-- first secret, while that is one of the last two; `reused`, when another request did; `deleted`, when
+-- it was and is no more; `too-many`, when the partner has `rows_max`. What makes endpoints of one
+-- partner goes one after the other: nobody else's is counted wrongly.
+CREATE FUNCTION make_webhook_endpoint(
+  of_partner text, of_endpoint uuid, request text, to_url text, to_host text,
+  wanted text[], note text, new_secret jsonb, rows_max integer
+) RETURNS TABLE (outcome text, made_at timestamptz, secret jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  known webhook_endpoints;
+  moment timestamptz;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('webhook endpoints of ' || of_partner, 0));
+  SELECT * INTO known FROM webhook_endpoints WHERE endpoint_id = of_endpoint;
+  IF FOUND THEN
+    RETURN QUERY SELECT
+      CASE WHEN known.made_from IS DISTINCT FROM request THEN 'reused'
+           WHEN known.deleted_at IS NOT NULL THEN 'deleted' ELSE 'replayed' END,
+      known.made_at,
+      (SELECT each -> 'secret' FROM jsonb_array_elements(known.rotations) AS each
+       WHERE known.made_from = request AND NOT each ? 'key');
+    RETURN;
+  END IF;
+  IF (SELECT count(*) FROM live_webhook_endpoints WHERE partner_id = of_partner) >= rows_max THEN
+    RETURN QUERY SELECT 'too-many', NULL::timestamptz, NULL::jsonb;
+    RETURN;
+  END IF;
+  INSERT INTO acts (act, partner_id, subject, done_by, why)
+  VALUES ('make-endpoint', of_partner, split_part(to_url, '?', 1), 'partner ' || of_partner,
+          'POST /v1/webhook-endpoints');
+  PERFORM pg_notify('triplock_webhooks', '');
+  moment := clock_timestamp();
+  RETURN QUERY
+    INSERT INTO webhook_endpoints AS made
+      (endpoint_id, partner_id, made_at, updated_at, made_from, description, event_types, url, host,
+       secrets, rotations)
+    VALUES (of_endpoint, of_partner, moment, moment, request, note, wanted, to_url, to_host,
+            jsonb_build_array(new_secret),
+            jsonb_build_array(jsonb_build_object('secret', new_secret, 'until', now())))
+    RETURNING 'made', made.made_at, new_secret;
+END
+$$;
+
+-- Sets where the webhooks of a partner's oldest endpoint go and enables it, or makes one when there is
+-- none: its id is `new_endpoint` then, with this secret. Gives the endpoint as it is now.
+CREATE FUNCTION set_first_webhook_endpoint(
+  of_partner text, new_endpoint uuid, to_url text, to_host text, new_secret jsonb
+) RETURNS SETOF shown_webhook_endpoints
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  known uuid;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('webhook endpoints of ' || of_partner, 0));
+  known := first_webhook_endpoint(of_partner);
+  IF known IS NOT NULL THEN
+    RETURN QUERY SELECT * FROM change_webhook_endpoint(
+      of_partner, known, jsonb_build_object('url', to_url, 'host', to_host), 'PUT /v1/webhook-endpoint'
+    );
+    RETURN;
+  END IF;
+  INSERT INTO webhook_endpoints (endpoint_id, partner_id, url, host, secrets)
+  VALUES (new_endpoint, of_partner, to_url, to_host, jsonb_build_array(new_secret));
+  INSERT INTO acts (act, partner_id, subject, done_by, why)
+  VALUES ('make-endpoint', of_partner, split_part(to_url, '?', 1), 'partner ' || of_partner,
+          'PUT /v1/webhook-endpoint');
+  PERFORM pg_notify('triplock_webhooks', '');
+  RETURN QUERY SELECT * FROM shown_webhook_endpoints WHERE endpoint_id = new_endpoint;
+END
+$$;
+
+-- Changes what is named in `changes` of a partner's endpoint: `url` with its `host`, which enables it
+-- too, `event_types` and `description`, null for all types and for none. Gives the endpoint as it is
+-- now; nothing when the partner has no such one. What is as it was before is no act, and is told to
+-- notifiers all the same.
+CREATE FUNCTION change_webhook_endpoint(
+  of_partner text, of_endpoint uuid, changes jsonb, because text
+) RETURNS SETOF shown_webhook_endpoints
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  known webhook_endpoints;
+BEGIN
+  SELECT * INTO known FROM webhook_endpoints
+  WHERE partner_id = of_partner AND endpoint_id = of_endpoint AND deleted_at IS NULL
+  FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  UPDATE webhook_endpoints SET
+    url = coalesce(changes ->> 'url', known.url),
+    host = coalesce(changes ->> 'host', known.host),
+    disabled_at = CASE WHEN changes ? 'url' THEN NULL ELSE known.disabled_at END,
+    updated_at = CASE WHEN changes ? 'url' THEN now() ELSE known.updated_at END,
+    description = CASE WHEN changes ? 'description' THEN changes ->> 'description'
+                       ELSE known.description END,
+    event_types = CASE
+      WHEN NOT changes ? 'event_types' THEN known.event_types
+      WHEN jsonb_typeof(changes -> 'event_types') = 'array'
+      THEN ARRAY(SELECT jsonb_array_elements_text(changes -> 'event_types'))
+    END
+  WHERE endpoint_id = of_endpoint;
+  INSERT INTO acts (act, partner_id, subject, done_by, why)
+  SELECT 'set-endpoint', of_partner, split_part(url, '?', 1), 'partner ' || of_partner, because
+  FROM webhook_endpoints
+  WHERE endpoint_id = of_endpoint AND (
+    (known.url, known.event_types, known.description) IS DISTINCT FROM (url, event_types, description)
+    OR known.disabled_at IS DISTINCT FROM disabled_at
+  );
+  PERFORM pg_notify('triplock_webhooks', '');
+  RETURN QUERY SELECT * FROM shown_webhook_endpoints WHERE endpoint_id = of_endpoint;
+END
+$$;
+
+-- Deletes a partner's endpoint and its secrets; what waits for it is canceled by the notifier, and an
+-- attempt that is under way comes to its end. Returns whether it was there.
+CREATE FUNCTION delete_webhook_endpoint(of_partner text, of_endpoint uuid) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+BEGIN ATOMIC
+  WITH deleted AS (
+    UPDATE webhook_endpoints SET
+      deleted_at = now(), url = split_part(url, '?', 1), secrets = '[]', rotations = '[]',
+      second_secret_until = NULL
+    WHERE partner_id = of_partner AND endpoint_id = of_endpoint AND deleted_at IS NULL
+    RETURNING partner_id, url
+  ), act AS (
+    INSERT INTO acts (act, partner_id, subject, done_by, why)
+    SELECT 'delete-endpoint', partner_id, url, 'partner ' || partner_id,
+           'DELETE /v1/webhook-endpoints'
+    FROM deleted, pg_notify('triplock_webhooks', '')
+  )
+  SELECT EXISTS (SELECT FROM deleted);
+END;
+
+-- Gives a partner's endpoint a new secret, unless it was rotated under this key; the oldest one when
+-- none is named. The gateway may read secrets by this and by `make_webhook_endpoint` alone, and only
+-- those that it made under the key that it shows.
 --
 -- A row: the rotation of that key; `new_secret` is its secret when it was this call that made it.
--- No row: the partner has no endpoint. Two at once go one after the other by the row's lock, and
+-- No row: the partner has no such endpoint. Two at once go one after the other by the row's lock, and
 -- everything is decided by the row as it is then.
-CREATE FUNCTION rotate_webhook_secret(of_partner text, by_key text, new_secret jsonb)
-RETURNS TABLE (secret jsonb, previous_secret_until timestamptz)
+CREATE FUNCTION rotate_webhook_secret(
+  of_partner text, of_endpoint uuid, by_key text, new_secret jsonb
+) RETURNS TABLE (secret jsonb, previous_secret_until timestamptz)
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
 BEGIN ATOMIC
   WITH rotated AS (
@@ -138,7 +370,8 @@ BEGIN ATOMIC
                      known.rotations @> jsonb_build_array(jsonb_build_object('key', by_key))
         ) AS t (tomorrow, retried)
       )
-    WHERE partner_id = of_partner
+    WHERE partner_id = of_partner AND deleted_at IS NULL
+      AND endpoint_id = coalesce(of_endpoint, first_webhook_endpoint(of_partner))
     RETURNING
       (SELECT each -> 'secret' FROM jsonb_array_elements(known.rotations) AS each
        WHERE each ->> 'key' = by_key) AS secret,
@@ -147,25 +380,65 @@ BEGIN ATOMIC
   ), act AS (
     INSERT INTO acts (act, partner_id, subject, done_by, why)
     SELECT 'rotate-secret', of_partner, rotated.secret ->> 'id', 'partner ' || of_partner,
-           'POST /v1/webhook-endpoint/secrets'
+           'POST /v1/webhook-endpoint' || CASE WHEN of_endpoint IS NULL THEN '' ELSE 's' END || '/secrets'
     FROM rotated WHERE rotated.secret = new_secret
   )
   SELECT rotated.secret, rotated.until FROM rotated;
 END;
 
--- Disables a partner's endpoint, unless it was changed since it was as of `of_version`: a 410 Gone
--- that was long on its way must not disable an endpoint that its partner has set again since, to
--- the same URL too.
+-- Asks for a test of a partner's endpoint, of which there is one in ten seconds: it goes to a server
+-- that has proved that it wants webhooks, and to no other. Whether it has is decided once more when the
+-- test is taken (take_endpoint_questions), so a URL that is changed in between is sent none.
+--
+-- `asked`; `too-soon`; `not-open`; `no-endpoint`. Of two at once one is asked for.
+CREATE FUNCTION ask_webhook_test(of_partner text, of_endpoint uuid, test uuid) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+BEGIN ATOMIC
+  WITH known AS (
+    SELECT is_open FROM live_webhook_endpoints
+    WHERE partner_id = of_partner AND endpoint_id = of_endpoint
+  ), asked AS (
+    INSERT INTO endpoint_tests AS last (endpoint_id, partner_id, test_id, asked_at)
+    SELECT of_endpoint, of_partner, test, now() FROM known WHERE is_open
+    ON CONFLICT (endpoint_id) DO UPDATE SET
+      test_id = excluded.test_id, asked_at = excluded.asked_at, taken_at = NULL, answered_at = NULL,
+      outcome = NULL, status = NULL, took_ms = NULL
+    WHERE last.asked_at <= now() - interval '10 seconds'
+    RETURNING pg_notify('triplock_webhooks', '')
+  )
+  SELECT CASE
+    WHEN NOT EXISTS (SELECT FROM known) THEN 'no-endpoint'
+    WHEN EXISTS (SELECT FROM asked) THEN 'asked'
+    WHEN (SELECT is_open FROM known) THEN 'too-soon'
+    ELSE 'not-open'
+  END;
+END;
+
+-- Records what came back of a test, for whoever waits for it; of one that was asked for again since,
+-- nothing.
+CREATE FUNCTION answer_webhook_test(
+  of_test uuid, of_endpoint uuid, came text, with_status integer, within_ms integer
+) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+BEGIN ATOMIC
+  UPDATE endpoint_tests SET
+    answered_at = now(), outcome = came, status = with_status, took_ms = within_ms
+  WHERE endpoint_id = of_endpoint AND test_id = of_test AND answered_at IS NULL;
+END;
+
+-- Disables an endpoint, unless it was changed since it was as of `of_version`: a 410 Gone that was long
+-- on its way must not disable an endpoint that its partner has set again since, to the same URL too.
 --
 -- Returns whether it is disabled by this call. A rotated secret is a change as well; the next attempt
 -- asks the server again. What the server had proved before no longer counts: set again, to the same
 -- URL too, it is asked whether it wants webhooks after all.
-CREATE FUNCTION disable_webhook_endpoint(of_partner text, of_version timestamptz) RETURNS boolean
+CREATE FUNCTION disable_webhook_endpoint(of_endpoint uuid, of_version timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
 BEGIN ATOMIC
   WITH disabled AS (
     UPDATE webhook_endpoints SET disabled_at = now(), verified_url = NULL, verified_at = NULL
-    WHERE partner_id = of_partner AND updated_at = of_version AND disabled_at IS NULL
+    WHERE endpoint_id = of_endpoint AND updated_at = of_version
+      AND disabled_at IS NULL AND deleted_at IS NULL
     RETURNING partner_id
   ), act AS (
     INSERT INTO acts (act, partner_id, done_by, why)
@@ -175,81 +448,101 @@ BEGIN ATOMIC
   SELECT EXISTS (SELECT FROM disabled);
 END;
 
--- Takes endpoints that are to be asked whether they want webhooks: those that were set, and have not
--- proved it. Each is asked at once, and then after pauses that grow from 30 s to an hour, 28 times, which
--- is about a day; a change of the endpoint, such as the same URL once more, begins anew.
+-- Takes what endpoints are to be asked: the tests that their partners asked for, and of those that were
+-- set, and have not proved that they want webhooks, whether they do. Each of these is asked at once, and
+-- then after pauses that grow from 30 s to an hour, 28 times, which is about a day; a change of the
+-- endpoint, such as the same URL once more, begins anew.
 --
--- A row: the caller's to ask, within ten seconds; `asks` counts from 1. A caller that dies leaves it to the
--- next pause. A partner has one question in ten seconds, and a host, which many partners may name, five:
--- nobody has been asked yet whether it is the partner's. Takers go one after the other, so that each
--- counts what the others took. Without `paced`, where nobody is asked, all of them are taken at once.
-CREATE FUNCTION take_unverified_endpoints(rows_max integer, paced boolean)
-RETURNS TABLE (partner_id text, url text, secrets jsonb, version text, asks integer)
+-- A row: the caller's to ask, within ten seconds; `test_id` is null where the question is whether, and
+-- `asks` counts these from 1. A caller that dies leaves it to the next pause, and a test to whoever asks
+-- for one again. An endpoint has one question in ten seconds, and a partner five, and a host, which
+-- many partners may name, five: nobody has been asked yet whether it is the partner's. Takers go one
+-- after the other, so that each counts what the others took. Without `paced`, where nobody is asked,
+-- all of them are taken at once.
+CREATE FUNCTION take_endpoint_questions(rows_max integer, paced boolean)
+RETURNS TABLE (
+  endpoint_id uuid, partner_id text, url text, secrets jsonb, version text, asks integer, test_id uuid
+)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   taken_at timestamptz;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('take_unverified_endpoints', 0));
+  PERFORM pg_advisory_xact_lock(hashtextextended('take_endpoint_questions', 0));
   -- Not now(), which was before the wait: the last taker's would be in the future.
   taken_at := clock_timestamp();
   RETURN QUERY
     WITH due AS (
-      SELECT endpoint.partner_id, endpoint.url, endpoint.host, endpoint.updated_at,
+      SELECT endpoint.endpoint_id, endpoint.partner_id, endpoint.url, endpoint.host, endpoint.updated_at,
              CASE WHEN known.version = endpoint.updated_at THEN known.asks ELSE 0 END + 1 AS asks,
              row_number() OVER (
                PARTITION BY endpoint.host ORDER BY coalesce(known.asked_at, '-infinity'), endpoint.updated_at
-             ) AS nth
+             ) AS nth_of_host,
+             row_number() OVER (
+               PARTITION BY endpoint.partner_id
+               ORDER BY coalesce(known.asked_at, '-infinity'), endpoint.updated_at
+             ) AS nth_of_partner
       FROM webhook_endpoints AS endpoint
-      LEFT JOIN endpoint_verifications AS known USING (partner_id)
-      WHERE endpoint.disabled_at IS NULL AND endpoint.verified_url IS DISTINCT FROM endpoint.url
-        AND (known.partner_id IS NULL OR NOT paced
+      LEFT JOIN endpoint_verifications AS known USING (endpoint_id)
+      WHERE endpoint.disabled_at IS NULL AND endpoint.deleted_at IS NULL
+        AND endpoint.verified_url IS DISTINCT FROM endpoint.url
+        AND (known.endpoint_id IS NULL OR NOT paced
              OR known.asked_at <= taken_at - interval '10 seconds'
                 AND (known.version <> endpoint.updated_at OR known.next_at <= taken_at))
     ), chosen AS (
       SELECT due.*
       FROM due
-      WHERE NOT paced OR nth + (
+      WHERE NOT paced OR nth_of_host + (
         SELECT count(*) FROM endpoint_verifications AS lately
         WHERE lately.asked_at > taken_at - interval '10 seconds' AND lately.host = due.host
+      ) <= 5 AND nth_of_partner + (
+        SELECT count(*) FROM endpoint_verifications AS lately
+        WHERE lately.asked_at > taken_at - interval '10 seconds' AND lately.partner_id = due.partner_id
       ) <= 5
       ORDER BY updated_at
       LIMIT rows_max
     ), noted AS (
-      INSERT INTO endpoint_verifications AS known (partner_id, version, host, asked_at, asks, next_at)
-      SELECT chosen.partner_id, chosen.updated_at, chosen.host, taken_at, chosen.asks,
+      INSERT INTO endpoint_verifications AS known
+        (endpoint_id, partner_id, version, host, asked_at, asks, next_at)
+      SELECT chosen.endpoint_id, chosen.partner_id, chosen.updated_at, chosen.host, taken_at, chosen.asks,
              CASE WHEN chosen.asks < 28
                THEN taken_at + least(interval '1 hour', interval '30 seconds' * 2 ^ (chosen.asks - 1))
              END
       FROM chosen
-      ON CONFLICT (partner_id) DO UPDATE SET
+      ON CONFLICT (endpoint_id) DO UPDATE SET
         version = excluded.version, host = excluded.host, asked_at = excluded.asked_at,
         asks = excluded.asks, next_at = excluded.next_at
-      RETURNING known.partner_id
+      RETURNING known.endpoint_id, known.asks, NULL::uuid AS test_id
+    ), tested AS (
+      UPDATE endpoint_tests AS test SET taken_at = clock_timestamp()
+      FROM open_webhook_endpoints AS open
+      WHERE test.taken_at IS NULL AND test.asked_at > now() - interval '15 seconds'
+        AND open.endpoint_id = test.endpoint_id
+      RETURNING test.endpoint_id, 1, test.test_id
     )
-    SELECT chosen.partner_id, chosen.url,
-           CASE WHEN endpoint.second_secret_until <= taken_at THEN endpoint.secrets - 1
+    SELECT endpoint.endpoint_id, endpoint.partner_id, endpoint.url,
+           CASE WHEN endpoint.second_secret_until <= now() THEN endpoint.secrets - 1
                 ELSE endpoint.secrets END,
-           chosen.updated_at::text, chosen.asks
-    FROM chosen
-    JOIN noted USING (partner_id)
-    JOIN webhook_endpoints AS endpoint USING (partner_id);
+           endpoint.updated_at::text, taken.asks, taken.test_id
+    FROM (SELECT * FROM noted UNION ALL SELECT * FROM tested) AS taken
+    JOIN webhook_endpoints AS endpoint USING (endpoint_id)
+    WHERE endpoint.deleted_at IS NULL;
 END
 $$;
 
--- Opens a partner's endpoint, whose server has proved that it wants webhooks, unless it was changed since
--- it was as of `of_version`: the URL that was asked must be the one that is opened.
+-- Opens an endpoint, whose server has proved that it wants webhooks, unless it was changed since it was
+-- as of `of_version`: the URL that was asked must be the one that is opened.
 --
 -- Returns whether it is open by this call. The sender may change an endpoint by this and by
 -- `disable_webhook_endpoint` alone.
-CREATE FUNCTION verify_webhook_endpoint(of_partner text, of_version timestamptz, because text)
+CREATE FUNCTION verify_webhook_endpoint(of_endpoint uuid, of_version timestamptz, because text)
 RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
 BEGIN ATOMIC
   WITH verified AS (
     UPDATE webhook_endpoints SET verified_url = url, verified_at = now()
-    WHERE partner_id = of_partner AND updated_at = of_version AND disabled_at IS NULL
-      AND verified_url IS DISTINCT FROM url
+    WHERE endpoint_id = of_endpoint AND updated_at = of_version
+      AND disabled_at IS NULL AND deleted_at IS NULL AND verified_url IS DISTINCT FROM url
     RETURNING partner_id, url
   ), act AS (
     INSERT INTO acts (act, partner_id, subject, done_by, why)
@@ -260,27 +553,33 @@ BEGIN ATOMIC
 END;
 
 -- Who may do what. Operators' commands write everything.
-GRANT SELECT, INSERT, UPDATE, DELETE ON partners, api_keys, webhook_endpoints, endpoint_verifications
+GRANT SELECT, INSERT, UPDATE, DELETE
+ON partners, api_keys, webhook_endpoints, endpoint_verifications, endpoint_tests
 TO triplock_partners;
 GRANT SELECT, INSERT (act, partner_id, subject, done_by, why) ON acts TO triplock_partners;
+GRANT SELECT ON live_webhook_endpoints TO triplock_partners;
+GRANT EXECUTE ON FUNCTION first_webhook_endpoint TO triplock_partners;
 GRANT SELECT ON acts TO triplock_auditor;
--- The gateway authenticates, makes an endpoint with its first secret, sets the URL, and rotates. It
--- reads no secret, and cannot call an endpoint verified.
-GRANT SELECT ON partners, api_keys TO triplock_gateway;
-GRANT SELECT (partner_id, url, verified_url, second_secret_until, times_set, disabled_at, updated_at),
-      INSERT (partner_id, url, host, secrets),
-      UPDATE (url, host, times_set, disabled_at, updated_at)
-ON webhook_endpoints TO triplock_gateway;
-GRANT INSERT (act, partner_id, subject, done_by, why) ON acts TO triplock_gateway;
-REVOKE ALL ON FUNCTION rotate_webhook_secret FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rotate_webhook_secret TO triplock_gateway;
+-- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
+-- above. It reads no other secret, and cannot call an endpoint verified.
+GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests TO triplock_gateway;
+REVOKE ALL ON FUNCTION first_webhook_endpoint, make_webhook_endpoint, set_first_webhook_endpoint,
+  change_webhook_endpoint, delete_webhook_endpoint, rotate_webhook_secret, ask_webhook_test
+FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION make_webhook_endpoint, set_first_webhook_endpoint,
+  change_webhook_endpoint, delete_webhook_endpoint, rotate_webhook_secret, ask_webhook_test
+TO triplock_gateway;
 -- The notifier signs and sends.
 GRANT USAGE ON SCHEMA partners TO triplock_notifier;
-GRANT SELECT ON partners, open_webhook_endpoints TO triplock_notifier;
-REVOKE ALL ON FUNCTION take_unverified_endpoints, verify_webhook_endpoint, disable_webhook_endpoint
+GRANT SELECT ON partners, live_webhook_endpoints, open_webhook_endpoints, deleted_webhook_endpoints
+TO triplock_notifier;
+REVOKE ALL ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disable_webhook_endpoint,
+  answer_webhook_test
 FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION take_unverified_endpoints, verify_webhook_endpoint, disable_webhook_endpoint
+GRANT EXECUTE ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disable_webhook_endpoint,
+  answer_webhook_test
 TO triplock_notifier;
 -- The auditor reads everything but secrets.
-GRANT SELECT ON partners TO triplock_auditor;
-GRANT SELECT (partner_id, url, open_since) ON open_webhook_endpoints TO triplock_auditor;
+GRANT SELECT ON partners, live_webhook_endpoints, deleted_webhook_endpoints, endpoint_wants
+TO triplock_auditor;
+GRANT SELECT (endpoint_id, partner_id, url, open_since) ON open_webhook_endpoints TO triplock_auditor;

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { createHmac, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { thisMachineFor } from '@triplock/launcher';
+import { eventually, freePort } from '@triplock/testing';
+import { newKey, sendTo, type PartnerRequest } from './test/partner.ts';
+import { command, home, onTheSystem } from './test/system.ts';
+
+const setup = onTheSystem();
+
+const page = readFileSync(new URL('../docs/partners.md', import.meta.url), 'utf8');
+
+/** What the page has in a language, in its order. */
+const snippets = (language: string) =>
+  [...page.matchAll(new RegExp(`^\`{3}${language}\\n(.*?)^\`{3}$`, 'gms'))].map(
+    ([, code]) => code!,
+  );
+
+type Language = { tool: string; file: string; build?: string[]; run: string[] };
+
+/** The servers of the page, and how each is run. */
+const languages: Readonly<Record<string, Language>> = {
+  js: { tool: process.execPath, file: 'hooks.mjs', run: [process.execPath, 'hooks.mjs'] },
+  python: { tool: 'python3', file: 'hooks.py', run: ['python3', 'hooks.py'] },
+  go: { tool: 'go', file: 'hooks.go', build: ['build', 'hooks.go'], run: ['./hooks'] },
+};
+
+/** Runs all requests of the page in one shell, as a new partner with its server at the URL. */
+async function followPage(hookUrl: string) {
+  const added = await command(
+    'partners',
+    'add',
+    `reader-${randomBytes(6).toString('hex')}`,
+    '--json',
+  );
+  assert.equal(added.code, 0, added.stderr);
+  const { apiKey: API_KEY } = JSON.parse(added.stdout) as { apiKey: string };
+  const [GATEWAY] = setup.system.gateways;
+  const env = { ...process.env, GATEWAY, API_KEY, HOOK_URL: hookUrl };
+  const script = [...snippets('bash'), 'printf "\\n%s" "$WEBHOOK_SECRET"'].join('\n');
+  const printed = execFileSync('bash', ['-euo', 'pipefail', '-c', script], { env }).toString();
+  const headers = { authorization: `Bearer ${API_KEY}` };
+  const send = (request: PartnerRequest) => sendTo(GATEWAY!, { headers, ...request });
+  return { printed, secret: printed.split('\n').at(-1)!, send };
+}
+
+/** Runs the page's server of a language, and gives what it has printed until now. */
+async function serve(t: TestContext, language: string, env: Record<string, string>) {
+  const { file, tool, build, run } = languages[language]!;
+  const folder = mkdtempSync(join(tmpdir(), 'partners-page-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, file), snippets(language).join('\n'));
+  if (build) execFileSync(tool, build, { cwd: folder });
+  const options = { cwd: folder, env: { ...process.env, ...env } };
+  const child = spawn(run[0]!, run.slice(1), { ...options, stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(async () => {
+    if (child.kill()) await once(child, 'exit');
+  });
+  let printed = '';
+  child.stdout.on('data', (chunk) => (printed += String(chunk)));
+  return () => printed;
+}
+
+/** A webhook as a partner's server gets it, signed `secondsAgo` by the secret. */
+function signed(secret: string, body: string, secondsAgo = 0): Record<string, string> {
+  const at = `${Math.floor(Date.now() / 1_000) - secondsAgo}`;
+  const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
+  const mac = createHmac('sha256', key).update(`msg.${at}.${body}`).digest('base64');
+  return { 'webhook-id': 'msg', 'webhook-timestamp': at, 'webhook-signature': `v1,AAAA v1,${mac}` };
+}
+
+test('every snippet of the page for partners does what the page says, in each language of this machine', async (t) => {
+  const port = await freePort();
+  const { printed, secret, send } = await followPage(
+    `http://${thisMachineFor(home)}:${port}/hooks`,
+  );
+  for (const shown of [
+    '"pending"',
+    '"succeeded"',
+    '"refund"',
+    '"balance"',
+    '"webhook_secret"',
+    '"refunds only"',
+  ]) {
+    assert.ok(printed.includes(shown), `${shown} is not in ${printed}`);
+  }
+  assert.ok(!printed.includes('"code"'), printed);
+  type List = { data: object[] };
+  const list = async (path: string) => JSON.parse((await send({ path })).body) as List;
+  assert.equal((await list('/v1/payments')).data.length, 1);
+  assert.equal((await list('/v1/webhook-endpoints')).data.length, 1, 'the other was deleted');
+
+  for (const [language, { tool }] of Object.entries(languages)) {
+    await t.test(language, async (each) => {
+      const isHere = ['-c', `command -v ${tool} || true`];
+      if (execFileSync('bash', isHere).length === 0) return each.skip(`${tool} is not here`);
+      const env = { WEBHOOK_SECRET: secret, PORT: `${port}` };
+      const output = await serve(each, language, env);
+      const post = (body: string, headers: Record<string, string>) =>
+        fetch(`http://127.0.0.1:${port}/hooks`, { method: 'POST', body, headers });
+      const token = newKey();
+      const question = JSON.stringify({ type: 'endpoint.verification', data: { token } });
+      const answers = async () => {
+        const answer = await post(question, signed(secret, question)).catch(() => undefined);
+        return answer?.status === 200 && (await answer.text());
+      };
+      assert.equal(await eventually(answers, { withinMs: 60_000, what: 'its server' }), token);
+
+      const paid = await send({
+        method: 'POST',
+        path: '/v1/payments',
+        key: newKey(),
+        body: { amount: 3, currency: 'EUR' },
+      });
+      const { id } = JSON.parse(paid.body) as { id: string };
+      await eventually(async () => output().includes(`payment.succeeded ${id}`));
+
+      const forged = JSON.stringify({ type: 'payment.succeeded', data: { id: 'forged' } });
+      const other = `whsec_${Buffer.alloc(32).toString('base64')}`;
+      for (const [what, headers] of Object.entries({
+        'no signature': {},
+        'that of another body': signed(secret, question),
+        'that of another secret': signed(other, forged),
+        'an old one': signed(secret, forged, 301),
+        'one of no time': { ...signed(secret, forged), 'webhook-timestamp': 'now' },
+      })) {
+        assert.equal((await post(forged, headers)).status, 401, `${language}: ${what}`);
+      }
+      assert.ok(!output().includes('forged'), output());
+    });
+  }
+});
