@@ -8,6 +8,7 @@ import { ownersOf } from './test/hops.ts';
 import { harmsToConsumers } from './test/harm-to-consumers.ts';
 import { harmsToLedger } from './test/harm-to-ledger.ts';
 import { harmsToTopics } from './test/harm-to-topics.ts';
+import { harmsToWebhooks } from './test/harm-to-webhooks.ts';
 import { aCaptureScene, aCardScene, aScene } from './test/harm.ts';
 import { wholeSystem, type System } from './test/whole-system.ts';
 import { atOneMoment } from './windows.ts';
@@ -153,7 +154,7 @@ test('cards that are in the journal and the ledger harm no check', async () => {
   }
 });
 
-const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers };
+const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers, ...harmsToWebhooks };
 
 for (const check of checks) {
   const { name } = check;

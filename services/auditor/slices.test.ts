@@ -9,6 +9,7 @@ import { ownersOf } from './test/hops.ts';
 import { harmsToConsumers } from './test/harm-to-consumers.ts';
 import { harmsToLedger } from './test/harm-to-ledger.ts';
 import { harmsToTopics } from './test/harm-to-topics.ts';
+import { harmsToWebhooks } from './test/harm-to-webhooks.ts';
 import { aScene } from './test/harm.ts';
 import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 import type { SliceLimits } from './windows.ts';
@@ -186,7 +187,7 @@ test('every harm in a closed slice is found by a full audit', async (context) =>
     rowsMax: 1_000_000,
     closeAfterSeconds: 0,
   });
-  const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers };
+  const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers, ...harmsToWebhooks };
   const harmed: { check: string; nth: number; id: string }[] = [];
   // What takes no window is looked at by every audit, or adds up what no slice is about.
   for (const { name: check } of checks.filter(({ takesWindow }) => takesWindow)) {

@@ -58,6 +58,11 @@ export const refundOfEvent = rowsBy('txn_id', refundId, refundEventId);
 /** The row of an event, and where its transaction is named. */
 export const paidEvent = rowsBy('event_id', paidEventId);
 export const refundEvent = rowsBy('event_id', refundEventId);
+/** Harms the rows of the events of both a payment and a refund, one at a time. */
+export const bothEvents = (harmOf: (rows: Rows) => Harm) => [
+  harmOf(paidEvent),
+  harmOf(refundEvent),
+];
 export const eventOfPaid = rowsBy('event_id', paidEventId, paidId);
 export const eventOfRefund = rowsBy('event_id', refundEventId, refundId);
 /** The event of the refund, where the payment that orders it is named. */
