@@ -1,11 +1,20 @@
 import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import { bucketOf, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import { loadSql, type Database, type Queryable } from '@triplock/postgres';
-import type { Ledger, Posting, PostOutcome, SettleOutcome, SettleRequest } from '../ledger.ts';
+import type {
+  Ledger,
+  Posting,
+  PostOutcome,
+  SettleOutcome,
+  SettleRequest,
+  StoreIntentOutcome,
+  StoreIntentRequest,
+} from '../ledger.ts';
 import {
   compare,
   firstOfEach,
   paymentMovement,
+  refuseBadTexts,
   settledPayment,
   settlementEvent,
   stateAfter,
@@ -13,9 +22,11 @@ import {
 } from '../outcomes.ts';
 import { otherDetails, paymentOf, type PaymentRow } from '../rows.ts';
 import { ownMs } from '../unfinished.ts';
+import { inSharedTransactions } from './batches.ts';
 import {
-  appendSettlement,
+  appendSettlements,
   blamingInput,
+  columnsOf,
   recordKeyConflict,
   settleParameters,
 } from './settlement.ts';
@@ -28,7 +39,7 @@ import {
   noteDispute,
   pendingSums,
   readStates,
-  storeIntent,
+  storeIntents,
 } from './transactions.ts';
 
 const postSql = loadSql(import.meta.url, 'post.sql');
@@ -40,12 +51,26 @@ const settleSql = loadSql(import.meta.url, 'settle.sql');
  * pool.
  */
 export function openPostgresLedger(database: Database): Ledger {
+  const stale = { outcome: 'stale' } as const;
+  const storing = { statements: 'one', take: storeIntents, stale } as const;
+  const storeIntent = inSharedTransactions<StoreIntentRequest, StoreIntentOutcome>(
+    database,
+    storing,
+  );
+  const settling = { statements: 'several', take: settlePayments, stale } as const;
+  const settle = inSharedTransactions<SettleRequest, SettleOutcome>(database, settling);
   return {
     post: (batch) => postPayments(database, batch),
-    storeIntent: (request) => storeIntent(database, request),
+    storeIntent: async (request) => {
+      refuseBadTexts([request.intentId]);
+      return storeIntent(request);
+    },
     awaitCustomer: (request) => awaitCustomer(database, request),
     authorize: (request) => authorize(database, request),
-    settle: (request) => settlePayment(database, request),
+    settle: async (request) => {
+      settleParameters(request, request.chargeId);
+      return settle(request);
+    },
     noteDispute: (report) => noteDispute(database, report),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: (txnId) => findPayment(database, txnId),
@@ -146,21 +171,33 @@ function settlementRow(payment: Payment, event: PaymentEvent): object {
 }
 
 /**
- * Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing.
+ * Settles pending payments by `Ledger.settle`'s contract, in the transaction that it is given: of
+ * each its state, entry and event, or nothing.
  */
-function settlePayment(database: Database, request: SettleRequest): Promise<SettleOutcome> {
-  return blamingInput(() => database.transaction((tx) => settleIn(tx, request)));
+async function settlePayments(
+  tx: Queryable,
+  requests: readonly SettleRequest[],
+): Promise<(SettleOutcome | undefined)[]> {
+  const asked = requests.map((request) => {
+    const { result, chargeId } = request;
+    const captured = result.state === 'captured' ? result.amount : null;
+    return [...settleParameters(request, chargeId), captured];
+  });
+  const rows = await tx.query<PaymentRow>(settleSql, columnsOf(asked));
+  const traces = new Map(requests.map(({ txnId, traceparent }) => [txnId, traceparent]));
+  const settled = rows.map((row) => {
+    const payment = paymentOf(row);
+    const event = settlementEvent(payment, row.events);
+    const traceparent = traces.get(payment.txnId)!;
+    return { event, traceparent, entry: paymentMovement(payment) };
+  });
+  await appendSettlements(tx, settled);
+  const ended = new Set(rows.map((row) => row.txn_id));
+  return requests.map(({ txnId }) => (ended.has(txnId) ? { outcome: 'settled' } : undefined));
 }
 
-/** The same in the transaction that it is given. */
+/** Settles one payment whose row's lock the transaction holds. */
 export async function settleIn(tx: Queryable, request: SettleRequest): Promise<SettleOutcome> {
-  const { result, chargeId, traceparent } = request;
-  const captured = result.state === 'captured' ? result.amount : null;
-  const parameters = [...settleParameters(request, chargeId), captured];
-  const [row] = await tx.query<PaymentRow>(settleSql, parameters);
-  if (row === undefined) return { outcome: 'stale' };
-  const payment = paymentOf(row);
-  const event = settlementEvent(payment, row.events);
-  await appendSettlement(tx, { event, traceparent, entry: paymentMovement(payment) });
-  return { outcome: 'settled' };
+  const [outcome] = await settlePayments(tx, [request]);
+  return outcome ?? { outcome: 'stale' };
 }

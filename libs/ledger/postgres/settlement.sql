@@ -1,28 +1,36 @@
 -- What is written beside a transaction's row: what follows from its end, in the transaction of
 -- that, and the event of a request that lost its key, by itself.
 
--- name: appendSettlement
--- Writes what a settlement comes to: its entry, its event, and that the refunds, captures and
--- cancellations which wait for this payment can go on now. An authorisation is written so, too.
+-- name: appendSettlements
+-- Writes what settlements come to: their entries, their events, and that the refunds, captures and
+-- cancellations which wait for these payments can go on now. An authorisation is written so, too.
 --
--- $1 txn id, $2 debit account or null when no money moves, $3 credit account, $4 amount,
--- $5 currency, $6 event id, $7 event type, $8 partner, $9 bucket, $10 sequence, $11 payload,
--- $12 traceparent, $13 the payment that orders the event. It runs in the transaction of settle.sql
--- or settleRefund, under the payment's lock, so the order id it draws never runs against the
--- sequence.
--- Always one row.
+-- $1 txn ids, $2 debit accounts, null where no money moves, $3 credit accounts, $4 amounts,
+-- $5 currencies, $6 event ids, $7 event types, $8 partners, $9 buckets, $10 sequences, $11 payloads,
+-- $12 traceparents, $13 the payments that order the events; all of one length. It runs in the
+-- transaction of settle.sql or settleRefund, under the payments' locks, so the order ids it draws
+-- never run against a payment's sequence.
+-- Always one row each.
 --
--- A refund that looked at the payment before it was final has committed by now, because it held the
--- payment's lock, and is seen here: this is a statement of its own. One that is locked by somebody
--- waits for the payment's lock and will see the payment final; to wait for that refund would be a
--- deadlock, so it is passed over.
-WITH moved AS (
+-- A refund that looked at its payment before that was final has committed by now, because it held
+-- the payment's lock, and is seen here: this is a statement of its own. One that is locked by
+-- somebody waits for the payment's lock and will see the payment final; to wait for that refund
+-- would be a deadlock, so it is passed over.
+WITH asked AS (
+  SELECT * FROM unnest(
+    $1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
+    $8::text[], $9::smallint[], $10::integer[], $11::text[], $12::text[], $13::uuid[]
+  ) AS asked (
+    txn_id, debit_account, credit_account, amount, currency, event_id, event_type, partner_id,
+    bucket, sequence, payload, traceparent, payment_id
+  )
+), moved AS (
   INSERT INTO ledger.entries (txn_id, debit_account, credit_account, amount, currency)
-  SELECT $1::uuid, $2::text, $3::text, $4::bigint, $5::text
-  WHERE $2::text IS NOT NULL
+  SELECT txn_id, debit_account, credit_account, amount, currency FROM asked
+  WHERE debit_account IS NOT NULL
 ), waiting AS (
   SELECT txn_id FROM ledger.transactions
-  WHERE payment_id = $1::uuid AND state = 'pending' AND due_at > now()
+  WHERE payment_id = ANY ($1::uuid[]) AND state = 'pending' AND due_at > now()
   FOR NO KEY UPDATE SKIP LOCKED
 ), woken AS (
   UPDATE ledger.transactions AS refund SET due_at = now(), version = version + 1
@@ -31,7 +39,9 @@ WITH moved AS (
 INSERT INTO ledger.outbox (
   event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
 )
-VALUES ($6, $7, $1::uuid, $13::uuid, $8, $9, $10, $11, $12)
+SELECT
+  event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
+FROM asked
 RETURNING order_id
 
 -- name: appendEvent
@@ -39,7 +49,7 @@ RETURNING order_id
 --
 -- $1 event id, $2 event type, $3 txn id, $4 the payment that orders the event, $5 partner, $6
 -- bucket, $7 sequence, $8 payload, $9 traceparent. It runs in the transaction that changed the
--- payment, under its lock, as appendSettlement does. Always one row.
+-- payment, under its lock, as appendSettlements does. Always one row.
 INSERT INTO ledger.outbox (
   event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
 )

@@ -23,7 +23,7 @@ import { failureIn, refuseBadTexts } from '../outcomes.ts';
 import type { RefundPosting } from '../refunds.ts';
 
 const sql = loadStatements(import.meta.url, 'settlement.sql', [
-  'appendSettlement',
+  'appendSettlements',
   'appendEvent',
   'recordKeyConflict',
 ]);
@@ -53,11 +53,17 @@ export type Consequences = {
 };
 
 /** Writes them, in the transaction that settles. */
-export async function appendSettlement(
+export async function appendSettlement(tx: Queryable, what: Consequences): Promise<void> {
+  await appendSettlements(tx, [what]);
+}
+
+/** Writes those of several transactions, of which no two are the same. */
+export async function appendSettlements(
   tx: Queryable,
-  { event, traceparent, entry }: Consequences,
+  all: readonly Consequences[],
 ): Promise<void> {
-  await tx.query(sql.appendSettlement, [
+  if (all.length === 0) return;
+  const rows = all.map(({ event, traceparent, entry }) => [
     event.txn_id,
     entry?.debit ?? null,
     entry?.credit ?? null,
@@ -72,6 +78,7 @@ export async function appendSettlement(
     traceparent,
     event.payment_id,
   ]);
+  await tx.query(sql.appendSettlements, columnsOf(rows));
 }
 
 /** Writes an event of a payment that stays pending, in the transaction that changes it. */
@@ -133,4 +140,9 @@ export async function blamingInput<Result>(write: () => Promise<Result>): Promis
     if (databaseErrorKind(error) !== 'data') throw error;
     throw new UnpostableError((error as Error).message, { cause: error });
   }
+}
+
+/** Rows, one at least, as the arrays of their columns: as a statement unnests them. */
+export function columnsOf(rows: readonly (readonly unknown[])[]): unknown[][] {
+  return rows[0]!.map((_, column) => rows.map((row) => row[column]));
 }

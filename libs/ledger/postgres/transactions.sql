@@ -60,17 +60,28 @@ WHERE partner_id = $1 AND kind = 'payment' AND state = 'pending'
 GROUP BY currency
 ORDER BY currency
 
--- name: storeIntent
--- Stores the provider's intent on a pending payment, before anybody confirms it.
+-- name: storeIntents
+-- Stores the provider's intents on pending payments, before anybody confirms them.
 --
--- $1 id, $2 the version that was read, $3 provider, $4 the intent's id.
+-- $1 ids, each once, $2 the versions that were read, $3 providers, $4 the intents' ids; all of one
+-- length.
 -- A row: it is stored, with the version the payment has now. No row: the payment is final, of
--- another version, or has an intent already; this one must never be confirmed.
-UPDATE ledger.transactions
-SET provider = $3, provider_intent_id = $4, version = version + 1
-WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
-  AND provider_intent_id IS NULL
-RETURNING version
+-- another version, has an intent already, or another transaction holds it: that intent must not be
+-- confirmed. Whoever has to know which takes the row's lock first.
+WITH asked AS (
+  SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[])
+    AS asked (txn_id, version, provider, intent_id)
+), free AS MATERIALIZED (
+  SELECT txn_id FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
+  FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE ledger.transactions AS payment
+SET provider = asked.provider, provider_intent_id = asked.intent_id, version = payment.version + 1
+FROM asked JOIN free USING (txn_id)
+WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
+  AND payment.state = 'pending' AND payment.kind = 'payment'
+  AND payment.provider_intent_id IS NULL
+RETURNING payment.txn_id, payment.version
 
 -- name: awaitCustomer
 -- Notes until when a card's customer has time to act, by the one clock that every worker shares:

@@ -31,14 +31,14 @@ import {
 import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
 import { isUnreadable, paymentOf, refundOf, type PaymentRow, type RefundRow } from '../rows.ts';
 import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
-import { appendEvent, appendSettlement, blamingInput } from './settlement.ts';
+import { appendEvent, appendSettlement, blamingInput, columnsOf } from './settlement.ts';
 
 const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'findPayment',
   'paymentPosition',
   'listPayments',
   'pendingSums',
-  'storeIntent',
+  'storeIntents',
   'awaitCustomer',
   'authorize',
   'customerTime',
@@ -141,17 +141,19 @@ export async function readStates(
   return ids.length === 0 ? [] : database.query(sql.classify, [ids]);
 }
 
-/** Stores an intent by `Ledger.storeIntent`'s contract. */
-export async function storeIntent(
-  database: Queryable,
-  { txnId, version, provider, intentId }: StoreIntentRequest,
-): Promise<StoreIntentOutcome> {
-  refuseBadTexts([intentId]);
-  const parameters = [txnId, version, provider, intentId];
-  const [row] = await blamingInput(() =>
-    database.query<{ version: number }>(sql.storeIntent, parameters),
-  );
-  return row === undefined ? { outcome: 'stale' } : { outcome: 'stored', version: row.version };
+/** Stores intents by `Ledger.storeIntent`'s contract, in the transaction that it is given. */
+export async function storeIntents(
+  tx: Queryable,
+  requests: readonly StoreIntentRequest[],
+): Promise<(StoreIntentOutcome | undefined)[]> {
+  const rows = requests.map((each) => [each.txnId, each.version, each.provider, each.intentId]);
+  type Stored = { txn_id: TxnId; version: number };
+  const stored = await tx.query<Stored>(sql.storeIntents, columnsOf(rows));
+  const versions = new Map(stored.map((row) => [row.txn_id, row.version]));
+  return requests.map(({ txnId }) => {
+    const version = versions.get(txnId);
+    return version === undefined ? undefined : { outcome: 'stored', version };
+  });
 }
 
 /**
@@ -267,24 +269,27 @@ async function read(database: Database, row: DueRow): Promise<DueTransaction | u
   return payment?.version === row.version ? { kind: 'payment', payment, traceparent } : undefined;
 }
 
-/** More than come in with one event, so that they become fewer. */
-const reapedMax = 2;
+/** After so many events old ones leave, more than came, so that they become fewer. */
+const eventsPerReap = 16;
+const reapedMax = 2 * eventsPerReap;
 
 type WakeRow = { waits: boolean; remembered: boolean; woken: TxnId[] };
 
 /**
- * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. Each event that is
- * remembered takes old ones out with it, so that nobody else has to.
+ * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. What is remembered
+ * takes old events out with it, so that nobody else has to; a crash before that leaves them to what
+ * comes next.
  */
 export function wakeDueIn(database: Database): WakeDue {
-  return ({ provider, eventId, type, intentId }, { graceMs }) =>
-    database.transaction(async (tx) => {
-      const parameters = [provider, eventId, type, intentId, graceMs];
-      const [row] = await tx.query<WakeRow>(sql.wakeDue, parameters);
-      const { waits, remembered, woken } = row!;
-      if (!waits) return { outcome: 'nothing-waits' };
-      if (!remembered) return { outcome: 'duplicate' };
-      await tx.query(reapSql, [reapedMax]);
-      return { outcome: 'woken', txnIds: woken };
-    });
+  let sinceReap = 0;
+  return async ({ provider, eventId, type, intentId }, { graceMs }) => {
+    const parameters = [provider, eventId, type, intentId, graceMs];
+    const [row] = await database.query<WakeRow>(sql.wakeDue, parameters);
+    const { waits, remembered, woken } = row!;
+    if (!waits) return { outcome: 'nothing-waits' };
+    if (!remembered) return { outcome: 'duplicate' };
+    sinceReap = (sinceReap + 1) % eventsPerReap;
+    if (sinceReap === 0) await database.query(reapSql, [reapedMax]);
+    return { outcome: 'woken', txnIds: woken };
+  };
 }

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { TxnId } from '@triplock/payments';
+import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
+import { UnpostableError, type SettleOutcome, type SettleRequest } from '../ledger.ts';
+import { pendingOf, settledNow, traceparent } from '../test/under-test.ts';
+import { openPostgresLedger } from './payments.ts';
+
+async function openWithPending(context: TestContext, many: number) {
+  const store = await createTestDatabase(context);
+  const ledger = openPostgresLedger(store.open('triplock_ledger'));
+  const payments = Array.from({ length: many }, () => aPayment());
+  await ledger.post(payments.map(pendingOf));
+  return { ledger, owner: store.open(), ids: payments.map(({ txnId }) => txnId) };
+}
+
+const ending = (txnId: TxnId, more: Partial<SettleRequest> = {}): SettleRequest => {
+  const result = { state: 'succeeded' } as const;
+  return { txnId, version: 1, traceparent, settledAt: settledNow, result, ...more };
+};
+
+test('cards that end at once share a transaction, and a row that somebody holds holds up no other', async (context) => {
+  const { ledger, owner, ids } = await openWithPending(context, 20);
+  const [held, ...free] = ids as [TxnId, ...TxnId[]];
+  let late: Promise<SettleOutcome> | undefined;
+  await owner.transaction(async (tx) => {
+    await tx.query('SELECT FROM ledger.transactions WHERE txn_id = $1 FOR UPDATE', [held]);
+    late = ledger.settle(ending(held));
+    const outcomes = await Promise.all(free.map((id) => ledger.settle(ending(id))));
+    assert.deepEqual([...new Set(outcomes.map(({ outcome }) => outcome))], ['settled']);
+    assert.equal((await ledger.find(held))?.state, 'pending');
+    // It waits for the row by itself now.
+    await eventually(async () => {
+      const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock'`;
+      return (await owner.query(waiting)).length === 1;
+    });
+  });
+  assert.deepEqual(await late, { outcome: 'settled' });
+  const sql =
+    'SELECT count(DISTINCT xmin::text)::int AS many FROM ledger.outbox WHERE txn_id <> $1';
+  assert.deepEqual(await owner.query(sql, [held]), [{ many: 1 }]);
+});
+
+test('one end that the database refuses spoils no other of its batch', async (context) => {
+  const { ledger, ids } = await openWithPending(context, 5);
+  const [bad, ...good] = ids as [TxnId, ...TxnId[]];
+  const result = { state: 'captured', amount: 2n ** 63n } as const;
+  const refused = ledger.settle(ending(bad, { result }));
+  const outcomes = good.map((id) => ledger.settle(ending(id)));
+  await assert.rejects(refused, UnpostableError);
+  for (const outcome of outcomes) assert.deepEqual(await outcome, { outcome: 'settled' });
+  assert.equal((await ledger.find(bad))?.state, 'pending');
+});
+
+test('of two requests for one row in a batch one changes it', async (context) => {
+  const { ledger, owner, ids } = await openWithPending(context, 1);
+  const twice = [0, 1].map(() => ledger.settle(ending(ids[0]!)));
+  const outcomes = (await Promise.all(twice)).map(({ outcome }) => outcome);
+  assert.deepEqual(outcomes.sort(), ['settled', 'stale']);
+  assert.equal((await owner.query('SELECT FROM ledger.outbox')).length, 1);
+});

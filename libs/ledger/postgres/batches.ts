@@ -1,0 +1,66 @@
+import { databaseErrorKind, type Database, type Queryable } from '@triplock/postgres';
+import { inBatches } from '@triplock/runtime';
+import type { TxnId } from '@triplock/payments';
+import { blamingInput } from './settlement.ts';
+
+/** What changes one row, guarded by the version that was read. */
+type OfRow = { txnId: TxnId };
+
+/** A step that many rows can take at once. */
+type Step<Request extends OfRow, Outcome> = {
+  /** `one` is a transaction by itself. */
+  statements: 'one' | 'several';
+  /**
+   * Takes it for rows of which no two are the same. Nothing for a row that was not changed: it is
+   * stale, or locked by somebody else.
+   */
+  take: (tx: Queryable, requests: readonly Request[]) => Promise<(Outcome | undefined)[]>;
+  /** What it came to for a row that was not changed although nobody else had it. */
+  stale: Outcome;
+};
+
+/** As many cards as are under way at once, and more. */
+const limits = { itemsMax: 100 };
+
+// Waits until nobody else holds the row; $1 its id.
+const lockSql = 'SELECT FROM ledger.transactions WHERE txn_id = $1::uuid FOR NO KEY UPDATE';
+
+/**
+ * Does a step by one transaction for all rows that come while the one before is under way: its
+ * commit waits for the disk, which costs more than all that is done for a row.
+ *
+ * A batch waits for no lock, so it holds up nobody whose rows are free and is part of no deadlock.
+ * What it did not change is asked for alone, and waits: a row that another one holds, a second
+ * request for a row of the batch. So is each of a batch that the database refused for what is in
+ * it; it was rolled back, and one bad row spoils no other. Each of a batch without an answer is
+ * unknown, as its own transaction's would be.
+ *
+ * @throws UnpostableError for what is in the request itself.
+ */
+export function inSharedTransactions<Request extends OfRow, Outcome>(
+  database: Database,
+  { statements, take, stale }: Step<Request, Outcome>,
+): (request: Request) => Promise<Outcome> {
+  const takeAll = async (requests: readonly Request[]) =>
+    statements === 'one'
+      ? take(database, requests)
+      : database.transaction((tx) => take(tx, requests));
+  const gather = inBatches<Request, Outcome | undefined>(async (requests) => {
+    const firsts = [...new Map(requests.toReversed().map((each) => [each.txnId, each])).values()];
+    const outcomes = await takeAll(firsts).catch((error: unknown) => {
+      if (databaseErrorKind(error) !== 'data') throw error;
+      return [];
+    });
+    const byRequest = new Map(firsts.map((each, at) => [each, outcomes[at]]));
+    return requests.map((each) => byRequest.get(each));
+  }, limits);
+  const alone = (request: Request) =>
+    blamingInput(() =>
+      database.transaction(async (tx) => {
+        await tx.query(lockSql, [request.txnId]);
+        const [outcome] = await take(tx, [request]);
+        return outcome ?? stale;
+      }),
+    );
+  return async (request) => (await gather(request)) ?? alone(request);
+}
