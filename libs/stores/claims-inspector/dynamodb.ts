@@ -1,4 +1,6 @@
 import type { AttributeValue, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type TxnId } from '@triplock/payments';
 import type { ClaimsInspector } from './claims-inspector.ts';
 
 type Attributes = Record<string, AttributeValue>;
@@ -45,11 +47,16 @@ export function inspectDynamoClaims({
       withClient((aws, client) => expireItem({ aws, client, TableName }, keyOf(txnId))),
     forget: () =>
       withClient(async (aws, client) => {
-        const items = await ourItems();
-        await eachOf(items, (id) =>
-          client.send(new aws.DeleteItemCommand({ TableName, Key: { id } })),
+        const buckets = [...Map.groupBy(await ourItems(), bucketOfItem).values()];
+        // A bucket's marker goes in one transaction with its claims: claims that go before it
+        // would be a loss that nobody sees. What does not fit stays.
+        const going = buckets.map((items) => items.toSorted(markerFirst).slice(0, writesMax));
+        const remove = (items: Attributes[]) =>
+          items.map(({ id }) => ({ Delete: { TableName, Key: { id: id! } } }));
+        await inBatches(going.map(remove), (TransactItems) =>
+          client.send(new aws.TransactWriteItemsCommand({ TransactItems })),
         );
-        return { command: 'DELETE of all items in DynamoDB', keys: items.length };
+        return { command: 'DELETE of all items in DynamoDB', keys: going.flat().length };
       }),
     count: async () => (await ourItems('claim#')).length + (await ourItems('marker#')).length,
     ageMarkers: (ms) =>
@@ -111,6 +118,19 @@ function billedBytes(item: Attributes): number {
     return Buffer.byteLength(name) + value;
   });
   return sizes.reduce((sum, size) => sum + size, 100);
+}
+
+/** As many items as a transaction of DynamoDB may write. */
+const writesMax = 100;
+
+const isMarker = ({ id }: Attributes) => id!.S!.includes('#marker#');
+const markerFirst = (one: Attributes, other: Attributes) =>
+  Number(isMarker(other)) - Number(isMarker(one));
+
+/** The bucket of an item: a marker is named by it, the others by their ids. */
+function bucketOfItem(item: Attributes): number {
+  const name = item['id']!.S!.split('#').at(-1)!;
+  return isMarker(item) ? Number(name) : bucketOf(name as TxnId, bucketCount);
 }
 
 // It takes any; without some the client would look for real ones.
