@@ -8,7 +8,7 @@ import {
   readReceipts,
   type Receipt,
 } from '@triplock/operator';
-import type { TransactionKind } from '@triplock/payments';
+import type { EventType, TransactionKind, TransactionState } from '@triplock/payments';
 import { promised, until } from './promises.ts';
 import type { Watched } from './services.ts';
 import type { System } from './system.ts';
@@ -52,6 +52,19 @@ export async function untilDelivered(system: System, txnId: string): Promise<Pay
   }
 }
 
+/** The same once its row is final, for one that is told of before that too. */
+export async function untilFinal(system: System, txnId: string): Promise<PaymentSeen> {
+  await until({
+    what: `the end of ${txnId}`,
+    signal: system.signal,
+    check: async () => {
+      const [row] = (await lookAtPayment(system, txnId)).ledger;
+      return row !== undefined && row.state !== 'pending';
+    },
+  });
+  return untilDelivered(system, txnId);
+}
+
 /** Payments whose events come again, and how many copies of them the inbox must drop. */
 export type Copies = { ids: readonly string[]; copies: number; duplicates: Watched };
 
@@ -86,30 +99,30 @@ export function promiseOneEffect(
   promiseOne({ ...oneEffect, events: [`${kind}.succeeded, published`] }, { txnId, seen });
 }
 
-/** Checks that a failed payment or refund sent one event and moved no money. */
+/** Checks that a failed payment, or what follows one, sent one event and moved no money. */
 export function promiseOneFailure(
-  kind: 'payment' | 'refund',
+  kind: TransactionKind,
   { txnId, seen }: { txnId: string; seen: PaymentSeen },
 ): void {
   const events = [`${kind}.failed, published`];
   promiseOne({ ...oneEffect, ledger: ['failed'], entries: 0, events }, { txnId, seen });
 }
 
-/** The same of a card whose customer was asked to act, which is told before the end. */
-export function promiseAskedAndEnded(
-  state: 'succeeded' | 'failed',
+/** The same of one that was told of more than once, such as a card whose customer has to act. */
+export function promiseTold(
+  { state, events, entries }: { state: TransactionState; events: EventType[]; entries: 0 | 1 },
   { txnId, seen }: { txnId: string; seen: PaymentSeen },
 ): void {
-  const twice = <Value>([value]: readonly Value[]) => [value!, value!];
+  const ofEach = <Value>([value]: readonly Value[]) => events.map(() => value!);
   const wanted = {
     ...oneEffect,
     ledger: [state],
-    entries: state === 'succeeded' ? 1 : 0,
-    events: ['payment.requires_action, published', `payment.${state}, published`],
-    inboxRows: twice(oneEffect.inboxRows),
-    alteredCopies: twice(oneEffect.alteredCopies),
-    deliveries: twice(oneEffect.deliveries),
-    webhooks: twice(oneEffect.webhooks),
+    entries,
+    events: events.map((type) => `${type}, published`),
+    inboxRows: ofEach(oneEffect.inboxRows),
+    alteredCopies: ofEach(oneEffect.alteredCopies),
+    deliveries: ofEach(oneEffect.deliveries),
+    webhooks: ofEach(oneEffect.webhooks),
   };
   promiseOne(wanted, { txnId, seen });
 }

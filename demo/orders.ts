@@ -1,12 +1,12 @@
 import { count, formatMoney, formatSpan, readRecords, type RecordsSeen } from '@triplock/operator';
-import type { PaymentKind, TxnId } from '@triplock/payments';
+import type { FollowUpKind, PaymentKind, TxnId } from '@triplock/payments';
 import {
   type Answer,
+  type FollowUpBody,
   idOf,
   newKey,
   type Partner,
   type PaymentBody,
-  type RefundBody,
 } from './partner.ts';
 import { promised, until } from './promises.ts';
 import type { System } from './system.ts';
@@ -33,7 +33,8 @@ export function newCardOrder(
   card:
     | 'pm_card_visa'
     | 'pm_card_chargeDeclinedInsufficientFunds'
-    | 'pm_card_authenticationRequired' = 'pm_card_visa',
+    | 'pm_card_authenticationRequired'
+    | 'pm_card_createDispute' = 'pm_card_visa',
 ): Order {
   const order = newOrder(system, scenario);
   return { ...order, body: { ...order.body, payment_method: card } };
@@ -65,14 +66,19 @@ export function send(
 }
 
 /** Asks a part of a payment back, under a key of its own; gives the refund's id. */
-export async function sendRefund(
+export function sendRefund(system: System, of: Accepted, body: FollowUpBody): Promise<TxnId> {
+  return sendFollowUp(system, of, { kind: 'refund', body });
+}
+
+/** Asks for what follows a payment, under a key of its own; gives its id. */
+export async function sendFollowUp(
   system: System,
   { partner, id, key: paidUnder }: Accepted,
-  body: RefundBody,
+  { kind, body }: { kind: FollowUpKind; body: FollowUpBody },
 ): Promise<TxnId> {
-  const key = newKey(`${paidUnder}-refund`);
-  const { answer } = await untilAnswered(system, key, () => partner.refund(id, key, body));
-  promised('a refund is answered 202', answer.status === 202, { ids: [key], saw: answer });
+  const key = newKey(`${paidUnder}-${kind}`);
+  const { answer } = await untilAnswered(system, key, () => partner.refund(id, key, body, kind));
+  promised(`a ${kind} is answered 202`, answer.status === 202, { ids: [key], saw: answer });
   return idOf(answer);
 }
 

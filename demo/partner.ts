@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { PaymentKind, TxnId } from '@triplock/payments';
+import type { FollowUpKind, PaymentKind, TxnId } from '@triplock/payments';
 
 /** An answer of the gateway, body as the bytes' text. */
 export type Answer = {
@@ -17,18 +17,19 @@ export type PaymentBody = {
   currency: string;
   reference?: string;
   payment_method?: string;
+  capture_method?: 'manual';
 };
 
-/** What it asks back of a payment; all that is left without an amount. */
-export type RefundBody = { amount?: number; reason?: string };
+/** What it asks back, or captures, of a payment; all that there is without an amount. */
+export type FollowUpBody = { amount?: number; reason?: string };
 
 /** A partner as the world sees one: it knows a URL and an API key. */
 export type Partner = {
   id: string;
   /** POST /v1/payments, or of another kind of payment, under an idempotency key. */
   pay(key: string, body: PaymentBody, kind?: PaymentKind): Promise<Answer>;
-  /** POST /v1/payments/{id}/refunds under an idempotency key. */
-  refund(paymentId: string, key: string, body: RefundBody): Promise<Answer>;
+  /** POST /v1/payments/{id}/refunds, or of another kind that follows it, under a key of its own. */
+  refund(paymentId: string, key: string, body: FollowUpBody, kind?: FollowUpKind): Promise<Answer>;
   /** GET /v1/payments/{id}. */
   read(id: string): Promise<Answer>;
 };
@@ -61,7 +62,8 @@ export function openPartner({ id, apiKey, gateways }: PartnerAccess): Partner {
   return {
     id,
     pay: (key, body, kind = 'payment') => post(`/v1/${kind}s`, key, body),
-    refund: (paymentId, key, body) => post(`/v1/payments/${paymentId}/refunds`, key, body),
+    refund: (paymentId, key, body, kind = 'refund') =>
+      post(`/v1/payments/${paymentId}/${kind}s`, key, body),
     read: (paymentId) => ask(`/v1/payments/${paymentId}`),
   };
 }

@@ -5,8 +5,16 @@ import type { System } from './system.ts';
 /** A fault of the simulator; infra/stripe-simulator/README.md has them all. */
 export type ProviderFault = { fault: string; operation: string; count: number; delayMs?: number };
 
-/** What the provider says of a payment: its intents by state, and its charges that succeeded. */
-export type ProviderSide = { intents: readonly string[]; charges: readonly string[] };
+/**
+ * What the provider says of a payment: its intents by state, its charges that succeeded, and what
+ * it has taken and holds, in minor units.
+ */
+export type ProviderSide = {
+  intents: readonly string[];
+  charges: readonly string[];
+  taken: number;
+  held: number;
+};
 
 const answerTimeoutMs = 10_000;
 
@@ -95,6 +103,14 @@ export async function askCustomer(
   return 'done';
 }
 
+/** Has a customer ask the bank for all that was taken and not given back; gives its dispute. */
+export async function disputeAtBank(system: System, txnId: string): Promise<string> {
+  const [intent] = await intentsOf(system, txnId);
+  if (intent === undefined) throw new Error(`the provider has no intent of ${txnId}`);
+  const path = `/payment_intents/${intent.id}/dispute`;
+  return (await control<{ id: string }>(system, { method: 'POST', path, body: {} })).id;
+}
+
 // A scenario looks at payments and refunds of moments ago.
 const newestMax = 100;
 
@@ -102,6 +118,8 @@ type Intent = {
   id: string;
   status: string;
   latest_charge: string | null;
+  amount_received: number;
+  amount_capturable: number;
   metadata: { txn_id?: string };
 };
 
@@ -121,8 +139,12 @@ export async function askProvider(system: System, txnId: string): Promise<Provid
   return {
     intents: mine.map(({ status }) => status),
     charges: charged.map(({ latest_charge: charge }) => charge!),
+    taken: sumOf(mine.map((intent) => intent.amount_received)),
+    held: sumOf(mine.map((intent) => intent.amount_capturable)),
   };
 }
+
+const sumOf = (amounts: readonly number[]) => amounts.reduce((sum, each) => sum + each, 0);
 
 /** What the provider gave back for these refunds of ours, in minor units each. */
 export async function askProviderRefunds(

@@ -1,6 +1,7 @@
 import { UsageError } from '@triplock/launcher';
 import type { Scenario } from '../run-scenario.ts';
 import { acceptedLost } from './accepted-lost.ts';
+import { cancelledOrCaptured, capturedThenRefunded, capturedTwice, disputed } from './captures.ts';
 import {
   chargedNotSettled,
   chargeTimedOut,
@@ -28,6 +29,10 @@ export const allScenarios: readonly Scenario[] = [
   customersAct,
   declinedThenRetried,
   refundStorm,
+  capturedTwice,
+  cancelledOrCaptured,
+  capturedThenRefunded,
+  disputed,
   dispatcherKilled,
   downstreamReplayed,
   redeliveredOutOfOrder,

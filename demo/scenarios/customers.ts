@@ -4,14 +4,14 @@ import {
   describeInbox,
   describeLedger,
   describeWebhook,
-  lookAtPayment,
-  promiseAskedAndEnded,
+  promiseTold,
   untilDelivered,
+  untilFinal,
   type PaymentSeen,
 } from '../effects.ts';
 import { bringBack, killAt } from '../faults.ts';
 import { newCardOrder, sendFirst, type Accepted } from '../orders.ts';
-import { fired, promised, until } from '../promises.ts';
+import { fired, promised } from '../promises.ts';
 import {
   askCustomer,
   askProvider,
@@ -153,17 +153,13 @@ async function untilEnded(
   name: string,
   { id, state, code }: { id: string; state: 'succeeded' | 'failed'; code?: string },
 ): Promise<Ended> {
-  await until({
-    what: `the end of ${id}`,
-    signal: system.signal,
-    check: async () => (await lookAtPayment(system, id)).ledger[0]?.state !== 'pending',
-  });
-  const seen = await untilDelivered(system, id);
-  promiseAskedAndEnded(state, { txnId: id, seen });
+  const seen = await untilFinal(system, id);
+  const charges = state === 'succeeded' ? 1 : 0;
+  const events = ['payment.requires_action', `payment.${state}`] as const;
+  promiseTold({ state, events: [...events], entries: charges }, { txnId: id, seen });
   const failure = seen.ledger[0]?.failure ?? undefined;
   promised('a customer’s failure says why', failure === code, { ids: [id], saw: failure });
   const provider = await askProvider(system, id);
-  const charges = state === 'succeeded' ? 1 : 0;
   const isEqual = provider.intents.length === 1 && provider.charges.length === charges;
   promised('who authenticated is charged once, nobody else ever', isEqual, {
     ids: [id],

@@ -36,6 +36,7 @@ export const ledgerWorker = {
     'worker.refunded',
     'worker.captured',
     'worker.cancelled',
+    'worker.disputed',
     'worker.settled',
   ],
   metrics: ['triplock_worker_'],

@@ -220,13 +220,14 @@ async function handle(
  * report has to come again.
  */
 async function noteDispute(
-  { ledger, logger }: Worker,
+  { ledger, crashPoints, logger }: Worker,
   dispute: Omit<DisputeReport, 'provider'>,
 ): Promise<ProviderEventOutcome> {
   const noted = await withinLimits(ledger.noteDispute({ provider: 'stripe', ...dispute }));
   switch (noted.outcome) {
     case 'disputed':
       logger.warn({ txnId: noted.txnId, disputeId: dispute.disputeId }, 'a payment is disputed');
+      await crashPoints.reached('worker.disputed');
       return 'disputed';
     case 'already-disputed':
       return 'duplicate';
