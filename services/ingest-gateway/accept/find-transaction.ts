@@ -1,13 +1,12 @@
 import type { BucketEpoch, PendingRead } from '@triplock/claims';
 import {
-  isFinal,
   type AcceptedRefund,
   type PartnerId,
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
 import type { Gateway } from '../gateway.ts';
-import { findPosted, renderPosted, type Posted } from './transaction.ts';
+import { findPosted, isAtRest, renderPosted, type Posted } from './transaction.ts';
 
 /** Which payment or refund, and who asks. */
 export type Asked = {
@@ -20,7 +19,7 @@ export type Asked = {
 
 /** What is known of it. Another partner's is not found. */
 export type FindOutcome =
-  | { outcome: 'found'; body: string; final: boolean }
+  | { outcome: 'found'; body: string; atRest: boolean }
   | { outcome: 'not-found' }
   /** The ledger is behind, and whether it is there, or what it is, is not known without it. */
   | { outcome: 'cold' };
@@ -73,7 +72,7 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
 export function showPosted(gateway: Gateway, posted: Posted, asked: Asked): FindOutcome {
   if (posted.partnerId !== asked.partnerId) return { outcome: 'not-found' };
   const body = JSON.stringify(renderPosted(gateway, posted, asked.requestId));
-  return { outcome: 'found', body, final: isFinal(posted.state) };
+  return { outcome: 'found', body, atRest: isAtRest(posted) };
 }
 
 type Claimed = Extract<PendingRead, { outcome: 'pending' }>;
@@ -90,7 +89,7 @@ function isAsked(claimed: Claimed, { partnerId, kind }: Pick<Asked, 'kind' | 'pa
 function showClaimed(shown: string, { acceptedAt }: Claimed): FindOutcome {
   const fields = JSON.parse(shown) as object;
   const body = JSON.stringify({ ...fields, created_at: acceptedAt.toISOString() });
-  return { outcome: 'found', body, final: false };
+  return { outcome: 'found', body, atRest: false };
 }
 
 /** Whether a claim store that knew nothing still knows nothing, and has lost nothing since. */

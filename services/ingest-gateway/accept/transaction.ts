@@ -106,6 +106,16 @@ export async function findPosted(
   return posted?.kind === kind ? posted : undefined;
 }
 
+/**
+ * Whether nothing becomes of it by itself: it is final, or authorised and in its partner's hands
+ * until a capture or cancellation of it is under way.
+ */
+export function isAtRest(posted: Posted): boolean {
+  if (isFinal(posted.state)) return true;
+  const isPayment = !('paymentId' in posted);
+  return isPayment && posted.authorizedAt !== undefined && posted.closedBy === undefined;
+}
+
 /** What a request is claimed by. */
 export function claimOf(transaction: Transaction): ClaimRequest {
   const { txnId, partnerId, kind, fingerprint, acceptedAt, responseVersion } = transaction;

@@ -2,12 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
 import { claimLifeMs, renderPending } from '@triplock/contracts';
 import type { PartnerId, TxnId } from '@triplock/payments';
-import { aPayment, eventually, longestFields } from '@triplock/testing';
+import { aPayment, aRefund, eventually, longestFields } from '@triplock/testing';
+import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
 import fc from 'fast-check';
 import { acceptTransaction } from '../accept/accept-transaction.ts';
 import { findOwnPayment } from '../accept/find-transaction.ts';
 import { anOrder, aPaymentBeside, openTestGateway } from '../test/gateway.ts';
 import { preferredWaitSeconds, readTransaction, type Question } from './read-transactions.ts';
+
+const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 
 type Opened = Awaited<ReturnType<typeof openTestGateway>>;
 
@@ -23,7 +26,7 @@ describe('reading a payment', () => {
     await acceptTransaction(gateway, anOrder(payment));
     const body = JSON.stringify(renderPending(payment));
     const seen = await readTransaction(gateway, question(payment.txnId));
-    assert.deepEqual(seen, { outcome: 'found', body, final: false });
+    assert.deepEqual(seen, { outcome: 'found', body, atRest: false });
   });
 
   it('shows what the ledger has, with all that was sent', async (t) => {
@@ -92,7 +95,7 @@ describe('reading a payment', () => {
     assert.equal((await acceptTransaction(gateway, anOrder(later))).outcome, 'accepted');
     const body = JSON.stringify(renderPending(payment));
     const seen = await readTransaction(gateway, question(payment.txnId));
-    assert.deepEqual(seen, { outcome: 'found', body, final: false });
+    assert.deepEqual(seen, { outcome: 'found', body, atRest: false });
   });
 
   it('does not answer "not found" for what may have been lost', async (t) => {
@@ -159,8 +162,28 @@ describe('waiting for a payment', () => {
     await catchUp();
     const begin = performance.now();
     const seen = await waiting;
-    assert.ok(seen.outcome === 'found' && seen.final);
+    assert.ok(seen.outcome === 'found' && seen.atRest);
     assert.ok(performance.now() - begin < 1_000);
+  });
+
+  it('ends when the payment is authorised, which only its partner changes, until a capture has it', async (t) => {
+    const { gateway, database } = await openTestGateway(t);
+    const writer = database.open('triplock_ledger');
+    const ledger = openPostgresLedger(writer);
+    const payment = aPayment({ paymentMethod: 'pm_card_visa', captureMethod: 'manual' });
+    const { txnId } = payment;
+    await ledger.post([{ payment, traceparent }]);
+    const intent = { provider: 'stripe' as const, intentId: 'pi_1' };
+    await ledger.storeIntent({ txnId, version: 1, ...intent });
+    const waiting = readTransaction(gateway, question(txnId, { waitMs: 30_000 }));
+    await ledger.authorize({ txnId, version: 2, traceparent });
+    const seen = await waiting;
+    assert.ok(seen.outcome === 'found' && seen.atRest);
+    assert.equal((JSON.parse(seen.body) as { status: string }).status, 'authorized');
+    const refund = aRefund(payment, { kind: 'capture' });
+    await openPostgresRefunds(writer).post({ refund, traceparent, settledAt: new Date() });
+    const captured = await readTransaction(gateway, question(txnId));
+    assert.ok(captured.outcome === 'found' && !captured.atRest);
   });
 
   it('answers with what is known when the time is over', async (t) => {
@@ -169,7 +192,7 @@ describe('waiting for a payment', () => {
     await acceptTransaction(gateway, anOrder(payment));
     const begin = performance.now();
     const seen = await readTransaction(gateway, question(payment.txnId, { waitMs: 200 }));
-    assert.ok(seen.outcome === 'found' && !seen.final);
+    assert.ok(seen.outcome === 'found' && !seen.atRest);
     const tookMs = performance.now() - begin;
     assert.ok(tookMs >= 199 && tookMs < 1_000, `took ${tookMs} ms`);
   });
@@ -204,7 +227,7 @@ describe('waiting for a payment', () => {
     };
     const asked = question(payment.txnId, { waitMs: 100 });
     const seen = await readTransaction({ ...gateway, ledger }, asked);
-    assert.ok(seen.outcome === 'found' && !seen.final);
+    assert.ok(seen.outcome === 'found' && !seen.atRest);
     assert.ok(looks > 1);
   });
 });

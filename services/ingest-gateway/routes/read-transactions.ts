@@ -1,5 +1,5 @@
 import { txnIdSchema } from '@triplock/contracts';
-import { isFinal, isTxnId, type TransactionKind } from '@triplock/payments';
+import { isTxnId, type TransactionKind } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifySchema } from 'fastify';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import {
   type Asked,
   type FindOutcome,
 } from '../accept/find-transaction.ts';
-import { findPosted, type Posted } from '../accept/transaction.ts';
+import { findPosted, isAtRest, type Posted } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { notFound, unknownYet } from '../http/problems.ts';
 import { foundResponse, preferHeader, problems } from './schemas.ts';
@@ -81,29 +81,29 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
 }
 
 /**
- * Which payment or refund, who asks, and how long to wait until it is final. `ended` cuts the wait
- * short.
+ * Which payment or refund, who asks, and how long to wait until it is final, or authorised. `ended`
+ * cuts the wait short.
  */
 export type Question = Asked & { waitMs: number; ended: AbortSignal };
 
 /**
- * Reads one payment or refund and waits until it is final, or for so long.
+ * Reads one payment or refund and waits until it is final or authorised, or for so long.
  *
  * @throws as {@link findTransaction} does, and when the first look takes longer than the budget.
  */
 export async function readTransaction(gateway: Gateway, question: Question): Promise<FindOutcome> {
   const finding = findTransaction(gateway, question);
   const found = await startBudget(gateway.budgetMs).hold(finding, 'reading');
-  if (found.outcome !== 'found' || found.final || question.waitMs === 0) return found;
-  return (await waitUntilFinal(gateway, question)) ?? found;
+  if (found.outcome !== 'found' || found.atRest || question.waitMs === 0) return found;
+  return (await waitUntilRest(gateway, question)) ?? found;
 }
 
 // A book transfer is final within a fraction of a second: quick at first, then four times a second.
 const firstPauseMs = 25;
 const longestPauseMs = 250;
 
-/** It, once it is final; what was last seen of it, if anything, when the wait is over. */
-async function waitUntilFinal(
+/** It, once it is at rest; what was last seen of it, if anything, when the wait is over. */
+async function waitUntilRest(
   gateway: Gateway,
   question: Question,
 ): Promise<FindOutcome | undefined> {
@@ -114,7 +114,7 @@ async function waitUntilFinal(
     await pause(Math.min(pauseMs, end - performance.now()), question.ended);
     pauseMs = Math.min(pauseMs * 1.5, longestPauseMs);
     seen = (await lookAgain(gateway, question)) ?? seen;
-    if (seen !== undefined && isFinal(seen.state)) break;
+    if (seen !== undefined && isAtRest(seen)) break;
   }
   return seen && showPosted(gateway, seen, question);
 }
@@ -141,7 +141,7 @@ function connectionEnd(reply: FastifyReply): AbortSignal {
   return end.signal;
 }
 
-/** How long a read may wait for a payment to become final, in seconds. */
+/** How long a read may wait for a payment to come to rest, in seconds. */
 const waitSecondsMax = 30;
 
 /**
