@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { Agent, createServer, request as httpRequest } from 'node:http';
 import type { Endpoints } from '@triplock/launcher';
 import type { HistoryRecorder } from '@triplock/operator';
+import { followUpKinds } from '@triplock/payments';
 import { eventually } from '@triplock/testing';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -90,12 +91,13 @@ type RecordedRequest = {
   request: PartnerRequest;
 };
 
-/** What a history calls a request; nothing for one that is about no payment and no refund. */
+/** What a history calls a request; nothing for one that is about no payment and what follows it. */
 function kindOf({ method = 'GET', path }: PartnerRequest) {
   if (method === 'GET') return 'read';
   if (method !== 'POST') return undefined;
   if (path === '/v1/payments') return 'payment';
-  return /^\/v1\/payments\/[^/]+\/refunds$/.test(path) ? 'refund' : undefined;
+  const [, follows] = /^\/v1\/payments\/[^/]+\/(\w+)s$/.exec(path) ?? [];
+  return followUpKinds.find((kind) => kind === follows);
 }
 
 /** Sends a request between its two lines; one that fails leaves it unknown what came of it. */

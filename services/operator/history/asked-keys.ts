@@ -15,6 +15,7 @@ import {
   deriveTxnId,
   fingerprint,
   hasCardNumber,
+  isFollowUp,
 } from '@triplock/payments';
 import type {
   Answered,
@@ -39,7 +40,7 @@ type AskedFor = {
   fingerprint: Fingerprint;
   /** As every answer shows it. */
   fields: JsonObject;
-  /** A refund's payment. */
+  /** Of what follows a payment: that one. */
   paymentId?: string;
 };
 
@@ -81,7 +82,7 @@ export function pairRequests(lines: readonly HistoryLine[]): {
   return { requests: [...requests.values()], findings };
 }
 
-/** The requests that ask for a payment or refund, by the id that follows from their key. */
+/** The requests that ask for a payment or what follows one, by the id that follows from their key. */
 export function gatherKeys(requests: readonly Sent[]): {
   keys: ReadonlyMap<TxnId, AskedKey>;
   /** Those whose key is missing or malformed. */
@@ -135,12 +136,13 @@ function readWanted({ kind, method, path, body }: Sent): AskedFor | undefined {
   const json = parseStrictJson(Buffer.from(body));
   if (json.outcome === 'refused' || !isJsonObject(json.value)) return undefined;
   if (findCardData(json.value).length > 0) return undefined;
-  if (kind === 'refund') {
-    const [, paymentId] = /^\/v1\/payments\/([^/?]+)\/refunds$/.exec(path) ?? [];
-    const refund = validateRefundRequest(json.value);
-    if (paymentId === undefined || refund.outcome === 'invalid') return undefined;
-    const fields = { payment: paymentId, ...refund.body };
-    return { fingerprint: fingerprint({ method, path, body: refund.body }), fields, paymentId };
+  if (kind !== 'read' && isFollowUp(kind)) {
+    const [, paymentId, asked] = /^\/v1\/payments\/([^/?]+)\/(\w+)$/.exec(path) ?? [];
+    const follows = validateRefundRequest(json.value, kind);
+    if (asked !== `${kind}s` || follows.outcome === 'invalid') return undefined;
+    const fields = { payment: paymentId!, ...follows.body };
+    const own = fingerprint({ method, path, body: follows.body });
+    return { fingerprint: own, fields, paymentId: paymentId! };
   }
   const payment = validatePaymentRequest(json.value);
   if (path !== '/v1/payments' || payment.outcome === 'invalid') return undefined;

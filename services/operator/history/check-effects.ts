@@ -1,4 +1,4 @@
-import { type JsonValue, type TxnId, canonicalJson } from '@triplock/payments';
+import { type JsonValue, type TxnId, canonicalJson, followUpKinds } from '@triplock/payments';
 import {
   type AskedKey,
   type KeyRequest,
@@ -144,11 +144,11 @@ const askable = [
 ];
 
 function showsFields(shown: Fields, wanted: Fields): boolean {
-  const isRefund = shown['object'] === 'refund';
+  const follows = followUpKinds.some((kind) => kind === shown['object']);
   return askable.every((name) => {
     const [is, was] = [shown[name], wanted[name]] as [JsonValue?, JsonValue?];
-    // The ledger knows them once the refund is posted.
-    if (isRefund && was === undefined && (name === 'amount' || name === 'currency')) return true;
+    // The ledger knows them once what follows a payment is posted.
+    if (follows && was === undefined && (name === 'amount' || name === 'currency')) return true;
     if (is === undefined || was === undefined) return is === was;
     return canonicalJson(is) === canonicalJson(was);
   });

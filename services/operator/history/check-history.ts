@@ -1,4 +1,4 @@
-import type { TxnId } from '@triplock/payments';
+import type { TransactionKind, TxnId } from '@triplock/payments';
 import { count, renderTable, style } from '../terminal.ts';
 import { type AskedKey, gatherKeys, isReplay, pairRequests } from './asked-keys.ts';
 import { checkAnswers } from './check-answers.ts';
@@ -32,7 +32,7 @@ export type Judged = {
 export type HistorySum = {
   partner: string;
   currency: string;
-  kind: 'payment' | 'refund';
+  kind: TransactionKind;
   asked: { count: number; amount: number };
   informed: { count: number; amount: number };
 };
@@ -169,7 +169,7 @@ function sumOf(sums: Sums, { partner, kind }: AskedKey, currency: string): Histo
   const sum = sums.get(name) ?? {
     partner,
     currency,
-    kind: kind === 'refund' ? kind : 'payment',
+    kind,
     asked: nothing(),
     informed: nothing(),
   };

@@ -1,4 +1,4 @@
-import type { TxnId } from '@triplock/payments';
+import { isFollowUp, type TxnId } from '@triplock/payments';
 import { type AskedKey, countBelow, mayHaveClaimed, nameOf } from './asked-keys.ts';
 import type { Fields, HistoryCheck, HistoryFinding } from './history.ts';
 import { type Shown, type ShownInHistory, isFinal, knownFrom } from './shown-transactions.ts';
@@ -34,7 +34,7 @@ export function checkRefunds({ keys, shown, complete }: RefundsOfHistory): Histo
   }
   return [...shown.transactions].flatMap(([id, all]) => {
     const key = keys.get(id as TxnId);
-    if (key === undefined || key.kind === 'refund') return [];
+    if (key === undefined || isFollowUp(key.kind)) return [];
     return checkPayment({ key, all, refunds: refunds.get(id) ?? [], complete });
   });
 }
@@ -63,7 +63,7 @@ type PaymentWithRefunds = {
 };
 
 function checkPayment({ key, all, refunds, complete }: PaymentWithRefunds): HistoryFinding[] {
-  const amount = Number(all[0]!.fields['amount']);
+  const amount = takenOf(all);
   const given = refunds
     .filter(({ final }) => final?.status === 'succeeded')
     .sort((one, other) => one.final!.line - other.final!.line);
@@ -99,6 +99,12 @@ function checkPayment({ key, all, refunds, complete }: PaymentWithRefunds): Hist
         ...exceeds,
         find('refunded-differs', [wrong], `it shows ${String(wrong.fields['amount_refunded'])}`),
       ];
+}
+
+/** What was paid: of one that was authorised first, what was captured of it. */
+function takenOf(all: readonly Shown[]): number {
+  const captured = all.find(({ status }) => status === 'captured');
+  return Number(captured?.fields['amount_captured'] ?? all[0]!.fields['amount']);
 }
 
 /** What must be seen as given back at a time: the sum of all that was known by then. */

@@ -50,7 +50,7 @@ type LedgerRow = {
   key: string;
   fingerprint: string;
   state: string;
-  /** Of a refund null when all that was left was asked for. */
+  /** Of what follows a payment null when it was asked for all that there is. */
   asked: bigint | null;
   amount: bigint | null;
   currency: string | null;
@@ -182,7 +182,7 @@ function inParts(ids: readonly string[]): string[][] {
 const ledgerSql = `
   SELECT txn_id AS id, partner_id AS partner, kind, idempotency_key AS key,
          encode(fingerprint, 'hex') AS fingerprint, state,
-         CASE kind WHEN 'refund' THEN requested_amount ELSE amount END AS asked, amount, currency
+         CASE WHEN payment_id IS NULL THEN amount ELSE requested_amount END AS asked, amount, currency
   FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])`;
 
 /** Of transactions that are older than the history, webhooks may have come before it. */

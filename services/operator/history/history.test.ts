@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { type TestContext, describe, it, test } from 'node:test';
 import type { TxnId } from '@triplock/payments';
 import { type Fate, ModelSystem, type Wish, fileOf } from '../test/a-history.ts';
-import { aCapturedHistory, aTrueHistory } from '../test/a-true-history.ts';
+import { aTrueHistory } from '../test/a-true-history.ts';
 import { liesOfAnswers } from '../test/lies-of-answers.ts';
 import { liesOfEffects } from '../test/lies-of-effects.ts';
 import { checkHistory } from './check-history.ts';
@@ -51,14 +51,6 @@ describe('each lie that is planted in it is named', () => {
     );
     assert.ok(lies.length >= 30);
   });
-});
-
-test('a captured payment ends once, and its capture has a number of its events', () => {
-  const found = (...how: Parameters<typeof aCapturedHistory>) =>
-    check(aCapturedHistory(...how)).findings.map((each) => each.check);
-  assert.deepEqual([found(), found('capture.succeeded')], [[], ['sequence-gap']]);
-  const [lacks, changed] = [found('payment.captured'), found(undefined, 'canceled')];
-  assert.ok(lacks.includes('webhook-missing') && changed.includes('final-changed'));
 });
 
 const calm: readonly Fate[] = ['accepted', 'accepted', 'produced-unknown', 'unproduced'];

@@ -1,5 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { UsageError } from '../command.ts';
+import { followUpKinds, paymentKinds, type TransactionKind } from '@triplock/payments';
 
 /** The first line of a history. */
 export type HistoryHead = {
@@ -23,7 +24,7 @@ export type Asked = {
   /** Which client sends it. */
   by: string;
   partner: string;
-  kind: 'payment' | 'refund' | 'read';
+  kind: TransactionKind | 'read';
   method: string;
   path: string;
   key?: string;
@@ -186,6 +187,8 @@ const fieldsOf: Readonly<Record<HistoryEvent['what'], Readonly<Record<string, st
   over: { delivered: 'boolean', complete: 'boolean' },
 };
 
+const askedKinds = new Set<unknown>([...paymentKinds, ...followUpKinds, 'read']);
+
 function readEvent(value: Fields, refuse: Refuse): HistoryEvent {
   const { what, at } = value;
   if (typeof what !== 'string' || !Object.hasOwn(fieldsOf, what)) {
@@ -197,8 +200,8 @@ function readEvent(value: Fields, refuse: Refuse): HistoryEvent {
     if (found === undefined && wanted.endsWith('?')) continue;
     if (typeof found !== wanted.replace('?', '')) throw refuse(`has no ${wanted} for ${name}`);
   }
-  if (what === 'asked' && !['payment', 'refund', 'read'].includes(value['kind'] as string)) {
-    throw refuse('asks for neither payment, refund nor read');
+  if (what === 'asked' && !askedKinds.has(value['kind'])) {
+    throw refuse('asks for nothing that follows a payment, no payment and no read');
   }
   return value as HistoryEvent;
 }

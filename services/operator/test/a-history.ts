@@ -8,17 +8,18 @@ import {
   type IdempotencyKey,
   type JsonObject,
   type PartnerId,
+  type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
 import type { Answered, HistoryEvent, HistoryHead } from '../history/history.ts';
 
-/** A request of a partner in the model; a refund names its payment's key. */
+/** A request of a partner in the model; what follows a payment names that one's key. */
 export type Wish = {
   partner: 'acme' | 'globex';
-  kind: 'payment' | 'refund';
+  kind: TransactionKind;
   key: string;
   body: JsonObject;
-  /** A refund's payment. */
+  /** The payment that it follows. */
   of?: string;
 };
 
@@ -74,7 +75,7 @@ export class ModelSystem {
     const { partner, kind, key, body, of } = wish;
     const id = deriveTxnId(kind, partner as PartnerId, key as IdempotencyKey);
     const path =
-      kind === 'payment' ? '/v1/payments' : `/v1/payments/${paymentId(partner, of!)}/refunds`;
+      kind === 'payment' ? '/v1/payments' : `/v1/payments/${paymentId(partner, of!)}/${kind}s`;
     const n = this.#asked;
     const sent = { method: 'POST', path, key, body: JSON.stringify(body) };
     this.#write({ what: 'asked', n, by: `${partner}-1`, partner, kind, ...sent });

@@ -80,22 +80,34 @@ export function aTrueHistory(): HistoryEvent[] {
   return system.events;
 }
 
-/** A payment is authorised, captured and disputed; one webhook may lack, and a read comes last. */
-export function aCapturedHistory(without?: EventType, last = 'captured'): HistoryEvent[] {
+/**
+ * A payment of 9 is authorised, 6 of it captured and given back, and it is disputed. One webhook may
+ * lack, the read that comes last tell something else, and more go back.
+ */
+export function aCapturedHistory(
+  without?: EventType,
+  last = 'captured',
+  refunded = 6,
+): HistoryEvent[] {
   const system = new ModelSystem();
   const body = { amount: 9, currency: 'EUR' };
-  const wish: Wish = { partner: 'acme', kind: 'payment', key: 'held', body };
-  const { partner } = wish;
-  system.send(wish);
-  const { id } = system.requests.find(Boolean)!;
-  const captureId = '00000000-0000-8000-8000-00000000000c' as TxnId;
-  const payment = { id, object: 'payment', ...body };
-  const capture = { id: captureId, object: 'capture', payment: id, status: 'succeeded' };
+  const partner = 'acme';
+  const send = (wish: Omit<Wish, 'partner'>) =>
+    system.requests[system.send({ partner, ...wish })]!.id;
+  const of = 'held';
+  const id = send({ kind: 'payment', key: of, body });
+  const captureId = send({ kind: 'capture', key: 'c-1', of, body: { amount: 6 } });
+  const refundId = send({ kind: 'refund', key: 'r-1', of, body: { amount: refunded } });
+  const payment = { id, object: 'payment', ...body, amount_captured: 6 };
+  const [follows, currency] = [{ payment: id, status: 'succeeded' }, 'EUR'];
+  const capture = { id: captureId, object: 'capture', ...follows, amount: 6, currency };
+  const refund = { id: refundId, object: 'refund', ...follows, amount: refunded, currency };
   const told: [EventType, TxnId, object][] = [
     ['payment.authorized', id, { ...payment, status: 'authorized' }],
     ['capture.succeeded', captureId, capture],
     ['payment.captured', id, { ...payment, status: 'captured' }],
     ['payment.disputed', id, { ...payment, status: 'captured' }],
+    ['refund.succeeded', refundId, refund],
   ];
   told.forEach(([type, of, data], at) => {
     const hook = { type, sequence: at + 1, data };
@@ -103,8 +115,9 @@ export function aCapturedHistory(without?: EventType, last = 'captured'): Histor
     if (type !== without) system.deliver(said);
   });
   system.pass(2_000);
+  const shown = { ...payment, status: last, amount_refunded: refunded };
   const n = system.askRead(partner, id, 'payment');
-  system.replies.set(n, { status: 200, body: JSON.stringify({ ...payment, status: last }) });
+  system.replies.set(n, { status: 200, body: JSON.stringify(shown) });
   system.answer(n);
   const over = { what: 'over', at: 9, delivered: true, complete: false } as const;
   return [...system.events, over];
