@@ -15,6 +15,11 @@ const required = declarations.map(({ name, settings }) => {
   return [name, name === 'ingest-gateway' ? [...variables, 'REDIS_URL'] : variables] as const;
 });
 
+/** Where a service has its main file elsewhere than in a folder of its name. */
+const mains = new Map(
+  declarations.flatMap(({ name, main }) => (main ? [[name, `services/${main}`]] : [])),
+);
+
 type Boot = { code: number; output: string };
 
 const { PATH, NODE_COMPILE_CACHE } = process.env;
@@ -33,7 +38,7 @@ function boot(
     };
     execFile(
       process.execPath,
-      [`services/${service}/main.ts`, ...words],
+      [mains.get(service) ?? `services/${service}/main.ts`, ...words],
       options,
       (error, stdout, stderr) => {
         const [code, output] = [error === null ? 0 : error.code, stdout + stderr];
@@ -93,13 +98,15 @@ const hostile: readonly (readonly [RegExp, string])[] = [
   [/^DYNAMODB_ENDPOINT$/, 'http://hunter2:8000'],
   [/^CLAIMS$/, 'none'],
   [/^CRASH_POINTS$/, 'gateway.claimed=kill'],
+  [/^CONSOLE_LOGIN$/, 'none'],
+  [/^CONSOLE_ORIGIN$/, 'http://hunter2'],
   [/^WEBHOOK_TARGETS$/, 'private-too'],
   [/^WEBHOOK_VERIFICATION$/, 'off'],
 ];
 /** Addresses that production takes as they are, and why. */
 const harmless = [
   /^OTEL_/, // Nothing that is secret is in a span.
-  /^(AUDITOR|CATCHER)_URL$/, // Operators' ports; the network keeps others out.
+  /^(AUDITOR_URL|CATCHER_URL|PROCESS_URLS)$/, // Operators' ports; the network keeps others out.
 ];
 
 for (const { name, settings } of declarations) {
@@ -168,6 +175,8 @@ function settingsFor(): Record<string, string> {
   return {
     TRIPLOCK_MODE: 'test',
     HTTP_PORT: '1',
+    CONSOLE_PORT: '1',
+    CONSOLE_LOGIN: 'none',
     REDIS_URL: 'redis://127.0.0.1:1',
     KAFKA_BROKERS: '127.0.0.1:1',
     DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',

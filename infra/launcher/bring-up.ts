@@ -21,7 +21,7 @@ import { provisionSystem } from './provision/system.ts';
 import { openReservations } from './ports.ts';
 import { type Chosen, runModeOf } from './run-mode.ts';
 import { type Service, services, servicesFor } from './service-table.ts';
-import { checkServices } from './services.ts';
+import { checkServices, declarations } from './services.ts';
 import { openSession, type Report, type Session, writeState } from './session.ts';
 import { portsOfOne, startServices } from './start-services.ts';
 import { stopByName } from './stop-order.ts';
@@ -85,7 +85,7 @@ export async function bringUp(options: BringUp = {}): Promise<Endpoints> {
 
 /** What listens on this machine beside the services. */
 export function portsBesideServices(): { name: string; port: number }[] {
-  const others = [...allParts, ...services.filter(({ copies }) => copies === 'one')];
+  const others = [...allParts, ...services.slice(declarations.length)];
   return others.flatMap(({ name, ports }) => ports.map(({ usual: port }) => ({ name, port })));
 }
 

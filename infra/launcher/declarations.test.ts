@@ -64,7 +64,7 @@ test('containers run the services’ main files, and answer where the others loo
 });
 
 /** What a container is given because it is one, and not because of what the system is. */
-const ofContainers = ['TRIPLOCK_MODE', 'LOG_LEVEL', 'WEBHOOK_TARGETS'];
+const ofContainers = ['TRIPLOCK_MODE', 'LOG_LEVEL', 'WEBHOOK_TARGETS', 'CONSOLE_PUBLISHED_ON'];
 
 test('a service in a container has the settings that the launcher gives it, whatever the stores', () => {
   for (const service of services) {
@@ -97,10 +97,10 @@ test('each service sees only its own settings, and the step before writes all of
 });
 
 test('every service of the pipeline has the settings of OpenTelemetry that are set outside, and none by itself', () => {
-  for (const { name, copies } of services) {
+  for (const { name, isTraced } of services) {
     const given = Object.entries(containerOf(name).environment ?? {});
     const tracing = given.filter(([variable]) => variable.startsWith('OTEL_'));
-    assert.equal(tracing.length > 0, copies === 'replicas', `docker-compose.yml, ${name}`);
+    assert.equal(tracing.length > 0, isTraced, `docker-compose.yml, ${name}`);
     for (const [variable, value] of tracing) assert.equal(value, `\${${variable}:-}`);
   }
 });

@@ -56,6 +56,8 @@ export type Endpoints = PartEndpoints & {
   /** The ledger's database in Spanner, `projects/…`, where it is kept there. */
   spannerDatabase?: string;
   catcher: string;
+  /** The operators' console, for a browser on this machine. */
+  console?: string;
   /** What crash points, the simulator's controls and the catcher's want to be shown. */
   controlToken: string;
   partners: readonly PartnerCredentials[];
@@ -94,6 +96,7 @@ export function systemEndpoints(
       .flatMap(({ ports }) => (ports[use] === undefined ? [] : `http://127.0.0.1:${ports[use]}`));
   const gateways = urlsOf('ingest-gateway');
   const webhooks = urlsOf('ledger-worker', 'webhooks');
+  const consoles = urlsOf('console');
   const ledger = state.ledger ?? 'postgres';
   return {
     ...partEndpoints(home, system.addresses),
@@ -109,6 +112,7 @@ export function systemEndpoints(
       spannerDatabase: spannerDatabaseIn(system.addresses, system.names).database,
     }),
     catcher: urlsOf('catcher')[0]!,
+    ...(consoles[0] !== undefined && { console: consoles[0] }),
     controlToken: credentials.controlToken,
     partners: credentials.partners,
     databases: system.database.roles,

@@ -12,7 +12,7 @@ import { LauncherError } from './errors.ts';
 import { cloneFolder } from './home.ts';
 import { databaseUrls } from './provision/database.ts';
 import { services } from './service-table.ts';
-import { declarations, isConsumer, type DeclaredService } from './services.ts';
+import { declarations, folderOf, isConsumer, mainOf, type DeclaredService } from './services.ts';
 import { simulatedStripe } from './stripe.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
 
@@ -39,8 +39,10 @@ export function filesOfServices(
   const folders = mountedFolders(declared);
   return [
     file('libs/postgres/migration-sets.ts', {
-      schemas: declared.flatMap(({ name, schema, inbox }) =>
-        schema ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true} },` : [],
+      schemas: declared.flatMap(({ schema, inbox, ...service }) =>
+        schema
+          ? `{ service: '${folderOf(service)}', schema: '${schema}', inbox: ${inbox === true} },`
+          : [],
       ),
     }),
     file('libs/postgres/access.ts', {
@@ -107,11 +109,14 @@ const sharesBehindOthers = 340;
 function composeService(service: DeclaredService): string[] {
   const { name, memoryMiB, replicas, ledger, callsPartners } = service;
   const ports = publishedPorts(service);
+  const [, workspace, ...main] =
+    service.main === undefined ? ['', name] : mainOf(service).split('/');
   return [
     `${name}:`,
     '  <<: *service',
-    `  image: triplock/${name}`,
-    `  build: { <<: *image, args: { WORKSPACE: services/${name} } }`,
+    `  image: triplock/${workspace}`,
+    `  build: { <<: *image, args: { WORKSPACE: services/${workspace} } }`,
+    ...(main.length > 0 ? [`  command: [node, ${main.join('/')}]`] : []),
     `  mem_limit: ${memoryMiB}m`,
     ...(isConsumer(service) ? [`  cpu_shares: ${sharesBehindOthers}`] : []),
     `  volumes: ['for-${name}:/run/triplock:ro']`,
@@ -154,7 +159,10 @@ function environmentOf(service: DeclaredService): [string, string][] {
   const partners: [string, string][] = service.callsPartners
     ? [['WEBHOOK_TARGETS', 'private-too']]
     : [];
-  return [...listening, ...given, ...partners];
+  // It listens on every address of its container, and compose publishes it on this machine alone.
+  const published: [string, string][] =
+    'CONSOLE_PUBLISHED_ON' in service.settings ? [['CONSOLE_PUBLISHED_ON', '127.0.0.1']] : [];
+  return [...listening, ...given, ...partners, ...published];
 }
 
 /** What the step before the services writes down, in every choice of the stores. */

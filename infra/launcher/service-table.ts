@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { DeclaredPort } from '@triplock/runtime';
-import { declarations, isConsumer } from './services.ts';
+import { declarations, isConsumer, mainOf } from './services.ts';
 import { simulator, type StripeAccount } from './stripe.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
 
@@ -11,6 +11,8 @@ export type Service = {
   main: string;
   /** One of it whatever `--replicas` says, or as many as that. */
   copies: 'one' | 'replicas';
+  /** Whether it has spans; the provider and the partner are not of the pipeline, and have none. */
+  isTraced: boolean;
   /** On a busy machine the others go first: nobody waits for it, and it does more at once later. */
   yields: boolean;
   ports: readonly Omit<DeclaredPort, 'inside' | 'published'>[];
@@ -26,6 +28,7 @@ const counterparts: readonly Service[] = [
     name: simulator,
     main: 'infra/stripe-simulator/main.ts',
     copies: 'one',
+    isTraced: false,
     yields: false,
     ports: [
       {
@@ -49,6 +52,7 @@ const counterparts: readonly Service[] = [
     name: 'catcher',
     main: 'demo/catcher/main.ts',
     copies: 'one',
+    isTraced: false,
     yields: true,
     ports: [
       {
@@ -70,8 +74,9 @@ const counterparts: readonly Service[] = [
 export const services: readonly Service[] = [
   ...declarations.map((declared): Service => ({
     name: declared.name,
-    main: `services/${declared.name}/main.ts`,
-    copies: 'replicas',
+    main: mainOf(declared),
+    copies: declared.copies ?? 'replicas',
+    isTraced: true,
     yields: isConsumer(declared),
     ports: declared.ports,
     settings: (wiring) => settingsOf(declared, wiring),

@@ -1,8 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { auditor } from '@triplock/auditor/service';
 import { ingestGateway } from '@triplock/ingest-gateway/service';
 import { ledgerWorker } from '@triplock/ledger-worker/service';
+import { operatorConsole } from '@triplock/operator/service';
 import { outboxDispatcher } from '@triplock/outbox-dispatcher/service';
 import { partnerNotifier } from '@triplock/partner-notifier/service';
 import type { ServiceDeclaration } from '@triplock/runtime';
@@ -20,6 +21,7 @@ export const pipeline = [
   partnerNotifier,
   settlementFeed,
   auditor,
+  operatorConsole,
 ] as const satisfies readonly ServiceDeclaration[];
 
 /** A service of the pipeline, of which nothing else is known. */
@@ -50,6 +52,16 @@ export type RoleOfService = Extract<
 >['role'] extends `triplock_${infer Name}`
   ? Name
   : never;
+
+/** Its main file, from the clone's root. */
+export function mainOf({ name, main = `${name}/main.ts` }: DeclaredService): string {
+  return `services/${main}`;
+}
+
+/** Its folder in services/, where its migrations are. */
+export function folderOf(service: DeclaredService): string {
+  return dirname(mainOf(service)).replace('services/', '');
+}
 
 /** Whether it works on what was published: everybody who waits for a payment has the answer. */
 export function isConsumer({ events }: DeclaredService): boolean {
@@ -109,7 +121,7 @@ function problemsOfFolders(folder: string, listed: readonly DeclaredService[]): 
     return isListed(name) ? [] : `services/${name}/service.ts is not listed: add a line to ${list}`;
   });
   const gone = listed
-    .filter(({ name }) => !runs.includes(name))
+    .filter(({ name, main }) => (main ? !existsSync(join(folder, main)) : !runs.includes(name)))
     .map(({ name }) => `${list} lists ${name}, and there is no services/${name}: remove its line`);
   return [...undeclared, ...gone];
 }

@@ -134,8 +134,7 @@ function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Comma
       INSTANCE_NAME: name,
       LOG_LEVEL: process.env['LOG_LEVEL'] ?? 'info',
       ...(Object.fromEntries(listening) as Record<string, string>),
-      // The provider and the partner are not of the pipeline, and have no spans.
-      ...(service.copies === 'replicas' && tracingSettings()),
+      ...(service.isTraced && tracingSettings()),
       ...service.settings(wiring),
       ...wiring.settings['all'],
       ...wiring.settings[service.name],

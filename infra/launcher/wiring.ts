@@ -93,6 +93,7 @@ export function settingsOf(
     ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.copy }),
     ...(provider && providerSettings(provider, wiring)),
     ...(role && { DATABASE_URL: databases[roleIn(role)] }),
+    ...('CONSOLE_LOGIN' in service.settings && { CONSOLE_LOGIN: 'none' }),
   };
 }
 

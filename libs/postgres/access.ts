@@ -18,6 +18,7 @@ const pools = {
   triplock_notifier: 8,
   triplock_settlement: 8,
   triplock_auditor: 11,
+  triplock_console: 8,
   // --- end of pools
   // Beside those that services declare: the gateway's, the auditor's and the operator's.
   triplock_claims: 8,

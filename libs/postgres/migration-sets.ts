@@ -3,12 +3,13 @@ import type { MigrationSet } from './migrate.ts';
 const root = new URL('../../', import.meta.url);
 const folder = (path: string) => new URL(`${path}/`, root);
 
-/** The services with a schema of their own, as they declare it; their role has the same name. */
+/** Folders of services that have a schema of their own; their role has the same name. */
 const serviceSchemas = [
   // --- schemas, by npm run generate
   { service: 'partner-notifier', schema: 'notifier', inbox: true },
   { service: 'settlement-feed', schema: 'settlement', inbox: true },
   { service: 'auditor', schema: 'auditor', inbox: false },
+  { service: 'operator/console', schema: 'console', inbox: false },
   // --- end of schemas
 ] as const;
 

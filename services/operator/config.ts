@@ -29,7 +29,7 @@ const names: Setting<readonly string[]> = {
 };
 
 /** Where a system is. No command needs all of it, so that nothing is required here. */
-const settings = {
+export const settings = {
   ...modeSettings,
   /** As the database's owner; whoever only traces may be triplock_auditor. */
   DATABASE_URL: refusedInProduction(withDefault(postgresUrl, undefined), (url) =>

@@ -91,7 +91,7 @@ test('what docker compose brought up is found by every command, with its stores 
       gateways: ['http://127.0.0.1:4000'],
       claims: 'dynamodb',
       ledger: 'postgres',
-      dynamodb: 'http://127.0.0.1:4120',
+      dynamodb: 'http://127.0.0.1:4130',
     },
   );
   const { parts, replicas } = readState(homeAt(home));

@@ -127,6 +127,15 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     'SELECT FROM settlement.batches',
     readKeys,
   ],
+  triplock_console: [
+    insertPayment,
+    `UPDATE ledger.outbox SET state = 'ready'`,
+    'UPDATE notifier.deliveries SET body = body',
+    'INSERT INTO auditor.operator_acts DEFAULT VALUES',
+    'SELECT sha256 FROM partners.api_keys',
+    'SELECT FROM claims.claims',
+    readSecrets,
+  ],
   triplock_settlement: [
     'SELECT FROM ledger.transactions',
     'DELETE FROM settlement.batches',

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
@@ -17,7 +18,7 @@ import {
 import { cloneFolder } from '../home.ts';
 import { usualNames, type Names } from '../names.ts';
 import { pubsubProject } from '../parts/pubsub.ts';
-import { declarations } from '../services.ts';
+import { declarations, mainOf } from '../services.ts';
 import { asUsed, createKafkaWithAuthorizer } from '../test/kafka-authorizer.ts';
 import { createPubSubWithIam } from '../test/pubsub-iam.ts';
 import { settingsOfNames } from '../wiring.ts';
@@ -43,12 +44,17 @@ async function allServices(t: TestContext, { broker, pubsub, names }: Brokers) {
   const apiKey = await aPartner(store.url('triplock_partners'));
   const http = await freePort();
   const started = [];
-  for (const { name, role, kafka, events, claims, provider } of declarations) {
-    const main = new URL(`../../../services/${name}/main.ts`, import.meta.url);
+  for (const declared of declarations) {
+    const { name, role, kafka, events, claims, provider } = declared;
+    const main = pathToFileURL(join(cloneFolder, mainOf(declared)));
     const service = startService(t, main, {
       TRIPLOCK_MODE: 'test',
       ADMIN_PORT: String(await freePort()),
       HTTP_PORT: String(http),
+      ...('CONSOLE_PORT' in declared.settings && {
+        CONSOLE_PORT: String(await freePort()),
+        CONSOLE_LOGIN: 'none',
+      }),
       DATABASE_URL: store.url(role as DatabaseRole),
       ...settingsOfNames(names)[name],
       ...(claims && { CLAIMS: 'postgres' }),

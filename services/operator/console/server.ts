@@ -1,0 +1,187 @@
+import { randomUUID } from 'node:crypto';
+import type { Server } from 'node:http';
+import { Readable } from 'node:stream';
+import { boundConnections, quickLimits } from '@triplock/runtime';
+import {
+  fastify,
+  type FastifyHttpOptions,
+  LogController,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify';
+import { toJson } from '../terminal.ts';
+import { assetOf } from './assets.ts';
+import { mayAct, Refusal, refusals, type Answer, type Console, type Session } from './console.ts';
+import { html } from './html.ts';
+import { layout } from './layout.ts';
+import { routes, type Route } from './routes.ts';
+
+/** No script or style but our own files, nothing from another host, and no frame around us. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const headers = {
+  'content-security-policy': policy,
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'cache-control': 'no-store',
+};
+
+/** What a browser or a program may send, and how long it may take. */
+const limits = { bodyBytesMax: 64 * 1024, headBytesMax: 16 * 1024, ...quickLimits };
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who asks, from the moment it is known. */
+    operator?: Session;
+  }
+}
+
+/** Makes the console's HTTP server of the table of routes; `await app.listen(…)` opens it. */
+export async function createConsoleServer(console: Console): Promise<FastifyInstance> {
+  const app = fastify(serverOptions(console));
+  app.addHook('onRequest', async (request, reply) => {
+    reply.headers({ ...headers, 'request-id': request.id });
+  });
+  app.setErrorHandler((error, request, reply) => refuse(console, error, { request, reply }));
+  app.setNotFoundHandler((request, reply) =>
+    refuse(console, new Refusal('not_found', 'There is nothing at this path.'), { request, reply }),
+  );
+  app.get('/healthz', async (_, reply) => reply.send({ status: 'ok' }));
+  app.get<{ Params: { name: string } }>('/assets/:name', async ({ params, headers }, reply) => {
+    const asset = assetOf(params.name);
+    if (asset === undefined) throw new Refusal('not_found', 'There is no such file.');
+    reply.header('cache-control', 'no-cache').header('etag', asset.tag).type(asset.type);
+    return headers['if-none-match'] === asset.tag
+      ? reply.code(304).send()
+      : reply.send(asset.bytes);
+  });
+  for (const route of routes) addRoute(app, console, route);
+  boundConnections(app.server, limits.connectionsMax);
+  await app.ready();
+  return app;
+}
+
+function serverOptions({ logger }: Console): FastifyHttpOptions<Server> {
+  return {
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    childLoggerFactory: (parent) => parent,
+    genReqId: () => randomUUID(),
+    bodyLimit: limits.bodyBytesMax,
+    requestTimeout: limits.requestTimeoutMs,
+    // Event streams end with the browser's tab, and with this process: none is waited for.
+    forceCloseConnections: true,
+    http: { maxHeaderSize: limits.headBytesMax, headersTimeout: limits.headTimeoutMs },
+  };
+}
+
+function addRoute(app: FastifyInstance, console: Console, route: Route): void {
+  app.route({
+    method: route.method,
+    url: route.path,
+    handler: async (request, reply) => {
+      request.operator = { operator: 'demo', role: 'admin', csrf: '', login: 'none' };
+      if (route.role !== 'anyone' && !mayAct(request.operator.role, route.role)) {
+        throw new Refusal('forbidden', `This takes the role ${route.role}.`);
+      }
+      const visit = {
+        params: request.params as Record<string, string>,
+        query: new URL(request.url, 'http://console').searchParams,
+        session: request.operator,
+      };
+      return send(await route.answer(console, visit), { request, reply });
+    },
+  });
+}
+
+type Exchange = { request: FastifyRequest; reply: FastifyReply };
+
+function send(answer: Answer, { request, reply }: Exchange): FastifyReply {
+  switch (answer.is) {
+    case 'page':
+      reply.code(answer.status ?? 200).type('text/html; charset=utf-8');
+      return reply.send(layout(answer, request.operator).text);
+    case 'fragment':
+      return reply.type('text/html; charset=utf-8').send(answer.html.text);
+    case 'json':
+      return reply.type('application/json').send(toJson(answer.body));
+    case 'file':
+      reply.header('content-disposition', `attachment; filename="${answer.name}"`);
+      return reply.type(answer.type).send(Readable.from(answer.pieces));
+    case 'events':
+      return sendEvents(answer.events, { request, reply });
+    case 'redirect':
+      return reply.redirect(answer.to, 303);
+    default:
+      return answer satisfies never;
+  }
+}
+
+/** Data of several lines goes as several lines of data, which a browser joins again. */
+function sendEvents(
+  events: Extract<Answer, { is: 'events' }>['events'],
+  { request, reply }: Exchange,
+): FastifyReply {
+  const gone = new AbortController();
+  request.raw.on('close', () => gone.abort());
+  const lines = async function* () {
+    for await (const { event, data, id } of events(gone.signal)) {
+      const fields = [
+        ...(id === undefined ? [] : [`id: ${id}`]),
+        ...(event === undefined ? [] : [`event: ${event}`]),
+        ...data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`),
+      ];
+      yield `${fields.join('\n')}\n\n`;
+    }
+  };
+  return reply.type('text/event-stream').send(Readable.from(lines()));
+}
+
+/** Refuses a page by a page, and a path of the API by a problem (RFC 9457). */
+function refuse(console: Console, error: unknown, { request, reply }: Exchange): FastifyReply {
+  const refusal = refusalOf(error);
+  if (refusal.code === 'internal_error') {
+    const route = `${request.method} ${request.routeOptions.url ?? ''}`;
+    console.logger.error({ err: error, route, requestId: request.id }, 'request failed');
+  }
+  const { status, title } = refusals[refusal.code];
+  const { code, message: detail } = refusal;
+  reply.code(status).headers(headers);
+  if (request.url.startsWith('/api/')) {
+    const type = `urn:triplock:problem:${code}`;
+    const problem = { type, title, status, detail, code, request_id: request.id };
+    return reply.type('application/problem+json').send(Buffer.from(JSON.stringify(problem)));
+  }
+  const main = html`<p>${detail}</p>
+    <p><a href="/">To the first page</a></p>`;
+  reply.type('text/html; charset=utf-8');
+  return reply.send(layout({ title, main }, request.operator).text);
+}
+
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  switch ((error as { code?: unknown } | null)?.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new Refusal('body_too_large', 'Send a shorter one.');
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new Refusal('unsupported_media_type', 'Send a form, or application/json to the API.');
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+    case 'FST_ERR_BAD_URL':
+      return new Refusal('invalid_request', 'The request is not well formed.');
+    default:
+      return new Refusal('internal_error', 'Try again; the log of the console says why.');
+  }
+}
