@@ -23,7 +23,7 @@ import { type Chosen, runModeOf } from './run-mode.ts';
 import { type Service, services, servicesFor } from './service-table.ts';
 import { checkServices, declarations } from './services.ts';
 import { openSession, type Report, type Session, writeState } from './session.ts';
-import { portsOfOne, startServices } from './start-services.ts';
+import { portsOfOne, processUrls, startServices } from './start-services.ts';
 import { stopByName } from './stop-order.ts';
 import { chooseStripe, simulator } from './stripe.ts';
 import {
@@ -174,6 +174,7 @@ async function startSystem(
     webhookKeysFile: home.webhookKeys,
     actionKeysFile: home.actionKeys,
     dataFolder: home.data,
+    processes: await processUrls(session, wanted.table),
     settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
   });
   return systemEndpoints(session, { addresses, names, database, stripe, mode });

@@ -70,6 +70,19 @@ export async function portsOfOne(
   return copy === undefined ? {} : portsOf(session, copy);
 }
 
+/** Every process of the pipeline's services, and where each answers operators, by its ports. */
+export async function processUrls(
+  session: Session,
+  table: readonly Service[],
+): Promise<{ name: string; url: string }[]> {
+  const urls: { name: string; url: string }[] = [];
+  for (const copy of copiesOf(table, session.state.replicas)) {
+    const { admin } = await portsOf(session, copy);
+    if (admin !== undefined) urls.push({ name: copy.name, url: `http://127.0.0.1:${admin}` });
+  }
+  return urls;
+}
+
 function copiesOf(table: readonly Service[], replicas: number): Copy[] {
   return table.flatMap((service) => {
     if (service.copies === 'one') return [{ service, name: service.name, copy: 0 }];

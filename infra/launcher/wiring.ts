@@ -7,6 +7,7 @@ import { redisAs } from './parts/redis.ts';
 import type { DatabaseUrls } from './provision/database.ts';
 import {
   declarations,
+  serviceOf,
   type DeclaredService,
   type GroupName,
   type RoleOfService,
@@ -34,6 +35,8 @@ export type Wiring = {
   /** The file of the keys that webhook secrets are sealed with. */
   webhookKeysFile: string;
   actionKeysFile: string;
+  /** Every process of a service, and where it answers operators. */
+  processes: readonly { name: string; url: string }[];
   /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
   dataFolder: string;
   /** The file that tells the catcher the partners' secrets. */
@@ -55,11 +58,11 @@ export function settingsOfNames(names: Names): SettingsOfServices {
   return Object.fromEntries(declarations.map((each) => [each.name, namesToldTo(each, names)]));
 }
 
-function namesToldTo({ kafka, claims, events }: DeclaredService, names: Names) {
+function namesToldTo({ kafka, claims, events, settings }: DeclaredService, names: Names) {
   const groups = Object.entries(kafka?.groups ?? {}) as [string, GroupName][];
   return {
-    ...(kafka?.topics.includes('accepted') && { ACCEPTED_TOPIC: names.acceptedTopic }),
-    ...(kafka?.topics.includes('deadLetter') && { DEAD_LETTER_TOPIC: names.deadLetterTopic }),
+    ...('ACCEPTED_TOPIC' in settings && { ACCEPTED_TOPIC: names.acceptedTopic }),
+    ...('DEAD_LETTER_TOPIC' in settings && { DEAD_LETTER_TOPIC: names.deadLetterTopic }),
     ...Object.fromEntries(groups.map(([setting, group]) => [setting, names.groups[group]])),
     ...(claims && { CLAIM_NAMESPACE: names.claims }),
     ...(events?.does === 'publish' && { EVENTS_TOPIC: names.eventsTopic }),
@@ -74,15 +77,15 @@ export function settingsOf(
   service: DeclaredService,
   wiring: Wiring,
 ): Readonly<Record<string, string>> {
-  const { kafka, events, claims, ledger, provider, role } = service;
+  const { events, claims, ledger, provider, role } = service;
   const { addresses, databases } = wiring;
   const inSpanner = wiring.ledger === 'spanner';
   return {
     CONTROL_TOKEN: wiring.controlToken,
     ...('WEBHOOK_KEYS' in service.settings && { WEBHOOK_KEYS_FILE: wiring.webhookKeysFile }),
     ...('ACTION_KEYS' in service.settings && { ACTION_KEYS_FILE: wiring.actionKeysFile }),
-    ...(kafka && { KAFKA_BROKERS: addresses.kafka }),
-    ...(events && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
+    ...('KAFKA_BROKERS' in service.settings && { KAFKA_BROKERS: addresses.kafka }),
+    ...('PUBSUB_PROJECT_ID' in service.settings && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
     // The emulator has no limit on a key.
     ...(events?.does === 'publish' && { ORDERING_KEYS: '8' }),
     ...(claims && claimSettings(service, wiring)),
@@ -93,7 +96,19 @@ export function settingsOf(
     ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.copy }),
     ...(provider && providerSettings(provider, wiring)),
     ...(role && { DATABASE_URL: databases[roleIn(role)] }),
-    ...('CONSOLE_LOGIN' in service.settings && { CONSOLE_LOGIN: 'none' }),
+    ...('CONSOLE_LOGIN' in service.settings && consoleSettings(wiring)),
+  };
+}
+
+/** A console stands open in a demo, and acts by the role of each kind of act. */
+function consoleSettings({ databases, processes }: Wiring): Readonly<Record<string, string>> {
+  const auditor = processes.find(({ name }) => serviceOf(name) === 'auditor');
+  return {
+    CONSOLE_LOGIN: 'none',
+    OPERATOR_DATABASE_URL: databases.operator,
+    PARTNERS_DATABASE_URL: databases.partners,
+    PROCESS_URLS: processes.map(({ name, url }) => `${name}=${url}`).join(','),
+    ...(auditor && { AUDITOR_URL: auditor.url }),
   };
 }
 

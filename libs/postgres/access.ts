@@ -24,6 +24,7 @@ const pools = {
   triplock_claims: 8,
   triplock_copy: 2,
   triplock_partners: 1,
+  triplock_operator: 4,
 } as const satisfies Record<DatabaseRole, number>;
 
 /** For the operators' commands, and for whoever looks. */

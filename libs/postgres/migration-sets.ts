@@ -21,6 +21,7 @@ export type DatabaseRole = `triplock_${
   | 'gateway'
   | 'claims'
   | 'partners'
+  | 'operator'
   | (typeof serviceSchemas)[number]['schema']}`;
 
 /**

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { homeAt } from '../home.ts';
 import { usualNames } from '../names.ts';
 import type { Addresses } from '../parts/part.ts';
+import { declarations } from '../services.ts';
 import { readState } from '../session.ts';
 
 /** Where the parts and what stands beside them answer in the network of docker-compose.yml. */
@@ -47,6 +48,8 @@ export const settingsInFiles = [
   'DATABASE_URL',
   'REDIS_URL',
   'CLAIMS_DATABASE_URL',
+  'OPERATOR_DATABASE_URL',
+  'PARTNERS_DATABASE_URL',
   'LEDGER_COPY_URL',
   'STRIPE_API_KEY',
   'STRIPE_API_URL',
@@ -79,6 +82,7 @@ export const networkWiring = {
   webhookKeysFile: fileOf('WEBHOOK_KEYS'),
   actionKeysFile: fileOf('ACTION_KEYS'),
   settings: {},
+  processes: declarations.map(({ name }) => ({ name, url: `http://${name}:9100` })),
 } as const;
 
 /** What the services of a home call the machine they run on, such as in the URL of a webhook. */

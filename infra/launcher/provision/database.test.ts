@@ -127,6 +127,16 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     'SELECT FROM settlement.batches',
     readKeys,
   ],
+  triplock_operator: [
+    insertPayment,
+    `UPDATE ledger.transactions SET state = 'succeeded'`,
+    `UPDATE ledger.outbox SET payload = '{}'`,
+    'UPDATE notifier.deliveries SET body = body',
+    'INSERT INTO console.operators DEFAULT VALUES',
+    'SELECT FROM notifier.inbox',
+    readKeys,
+    readSecrets,
+  ],
   triplock_console: [
     insertPayment,
     `UPDATE ledger.outbox SET state = 'ready'`,

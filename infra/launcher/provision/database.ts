@@ -15,14 +15,15 @@ import { usualNames } from '../names.ts';
 import { declarations, type RoleOfService } from '../services.ts';
 import type { Report } from '../session.ts';
 
-/** Who works in the database, without `triplock_`: each service, and two libs of the gateway's. */
-type Role = RoleOfService | 'claims' | 'copy' | 'partners';
+/** Who works in the database, without `triplock_`: each service, and those beside them. */
+type Role = RoleOfService | 'claims' | 'copy' | 'partners' | 'operator';
 const roles = [
   ...new Set([
     ...declarations.flatMap(({ role }) => role ?? []),
     'triplock_claims',
     'triplock_copy',
     'triplock_partners',
+    'triplock_operator',
   ]),
 ];
 

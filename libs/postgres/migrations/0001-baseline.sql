@@ -13,6 +13,7 @@
 -- | triplock_gateway    | ingest gateway: reads, and writes nothing but partners' webhook settings |
 -- | triplock_claims     | ingest gateway, where claims are kept in PostgreSQL                      |
 -- | triplock_partners   | the operators' commands for partners and their keys                      |
+-- | triplock_operator   | the console's acts: gives back what was set aside, acknowledges a loss   |
 -- | triplock_auditor    | auditor: reads everything, and writes its own evidence                   |
 --
 -- Which of them may connect to the database at all, and how often, is no migration: a dump does not
@@ -22,7 +23,7 @@ DECLARE role_name text;
 BEGIN
   FOREACH role_name IN ARRAY ARRAY[
     'triplock_ledger', 'triplock_dispatcher', 'triplock_copy', 'triplock_gateway',
-    'triplock_claims', 'triplock_partners', 'triplock_auditor'
+    'triplock_claims', 'triplock_partners', 'triplock_operator', 'triplock_auditor'
   ] LOOP
     BEGIN
       EXECUTE format('CREATE ROLE %I LOGIN', role_name);
