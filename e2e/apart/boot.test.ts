@@ -167,6 +167,7 @@ const wordsOf: Readonly<Record<OperatorCommand, readonly string[]>> = {
   republish: ['republish', '--since', '2026-01-01', '--by', 'ada'],
   rewind: ['rewind', '--since', '2026-01-01', '--by', 'ada'],
   partners: ['partners', 'list'],
+  operators: ['operators', 'list'],
   migrate: ['migrate'],
 };
 

@@ -22,6 +22,7 @@ const commands = {
   trace: [operators, 'follows one payment through all layers'],
   saga: ['demo/saga.ts', 'pays for an order and hands it over, or gives the money back'],
   partners: [operators, 'manages partners and their API keys'],
+  operators: [operators, 'says who may use the console'],
   migrate: [operators, 'brings the schema of a database elsewhere up to date'],
   'dead-letters': [operators, 'lists what was set aside, and redrives it'],
   republish: [operators, 'publishes settled events again from the outbox'],

@@ -145,7 +145,8 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
   }
 }
 
-const acknowledgements: Readonly<Record<Acknowledgement, string>> = {
+/** What came of an acknowledgement, in words. */
+export const acknowledgements: Readonly<Record<Acknowledgement, string>> = {
   acknowledged: 'acknowledged',
   'acknowledged-before': 'acknowledged before; nothing was changed',
   'not-found': 'nothing was lost as this, or not for certain yet',
@@ -157,7 +158,7 @@ const acknowledgements: Readonly<Record<Acknowledgement, string>> = {
  *
  * @throws UsageError for anything else.
  */
-function lossOf(word: string): { id: string; loss: Loss } {
+export function lossOf(word: string): { id: string; loss: Loss } {
   const [, topic, partition, offset] =
     /^([A-Za-z0-9._-]{1,249})\/(\d{1,9})\/(\d{1,18})$/.exec(word) ?? [];
   if (topic !== undefined) {

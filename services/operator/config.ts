@@ -39,6 +39,8 @@ export const settings = {
   ),
   /** As triplock_partners. */
   PARTNERS_DATABASE_URL: withDefault(postgresUrl, undefined),
+  /** As triplock_operator, for the console. */
+  OPERATOR_DATABASE_URL: withDefault(postgresUrl, undefined),
   /** What webhook secrets are sealed with, and were. */
   WEBHOOK_KEYS: withDefault(webhookKeys, undefined),
   ...ledgerSettings,
@@ -98,6 +100,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
 const advice = {
   DATABASE_URL: "the database's URL, as its owner",
   PARTNERS_DATABASE_URL: "the database's URL, as triplock_partners",
+  OPERATOR_DATABASE_URL: "the database's URL, as triplock_operator",
   WEBHOOK_KEYS: 'the keys of webhook secrets, by WEBHOOK_KEYS_FILE',
   KAFKA_BROKERS: 'some brokers as host:port, separated by commas',
   PUBSUB_PROJECT_ID: 'the project that the events topic is in',

@@ -1,5 +1,6 @@
 import { CommandError, runCommand, timeOf, UsageError } from './command.ts';
-import { required } from './config.ts';
+import type { Database } from '@triplock/postgres';
+import { required, type Config } from './config.ts';
 import {
   listDeadLetters,
   parseDeadLetterId,
@@ -82,7 +83,7 @@ export function deadLetters(caller: Caller): Promise<void> {
         const action = actionOf(words, values);
         const terminal = openTerminal({ json: values.json ?? false });
         const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-        refusePendingInSpanner(operator, action);
+        if (action.verb === 'redrive') refusePendingInSpanner(operator.config, action.ids);
         await withSources(operator, (sources) => act(sources, action, terminal));
       },
     },
@@ -140,11 +141,15 @@ function windowOf({ partner, ...asked }: Asked): WebhookWindow | undefined {
   return { partner, ...(since && { since }), ...(until && { until }) };
 }
 
-/** Such a transaction is not in the database that redriving changes. */
-function refusePendingInSpanner({ config }: Operator, action: Action): void {
-  if (config.LEDGER_STORE !== 'spanner' || action.verb !== 'redrive') return;
-  if (action.ids.some(({ source }) => source === 'outbox')) required(config, 'SPANNER_DATABASE');
-  if (action.ids.every(({ source }) => source !== 'transaction')) return;
+/**
+ * Such a transaction is not in the database that redriving changes.
+ *
+ * @throws CommandError that says so.
+ */
+export function refusePendingInSpanner(config: Config, ids: readonly DeadLetterId[]): void {
+  if (config.LEDGER_STORE !== 'spanner') return;
+  if (ids.some(({ source }) => source === 'outbox')) required(config, 'SPANNER_DATABASE');
+  if (ids.every(({ source }) => source !== 'transaction')) return;
   throw new CommandError(
     'a pending transaction is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
   );
@@ -155,22 +160,28 @@ async function withSources(
   operator: Operator,
   work: (sources: DeadLetterSources) => Promise<void>,
 ): Promise<void> {
-  const { ACCEPTED_TOPIC: accepted, DEAD_LETTER_TOPIC: deadLetter } = operator.config;
-  const topics = { accepted, deadLetter };
   await withDatabase(
     operator,
     { name: 'dead-letters', parts: ['kafka'], settings: ['KAFKA_BROKERS'] },
-    (database) =>
-      work({
-        database,
-        kafka: brokersOf(operator),
-        topics,
-        redriveEvent: (tx, eventId) =>
-          withOutbox(operator.config, { ...database, query: tx.query }, (outbox) =>
-            outbox.redrive(eventId),
-          ),
-      }),
+    (database) => work(sourcesOf(operator.config, database)),
   );
+}
+
+/**
+ * Where dead letters are by these settings.
+ *
+ * @param database as its owner, or as triplock_operator.
+ * @throws UsageError where KAFKA_BROKERS is not set.
+ */
+export function sourcesOf(config: Config, database: Database): DeadLetterSources {
+  const { ACCEPTED_TOPIC: accepted, DEAD_LETTER_TOPIC: deadLetter } = config;
+  return {
+    database,
+    kafka: brokersOf({ config }),
+    topics: { accepted, deadLetter },
+    redriveEvent: (tx, eventId) =>
+      withOutbox(config, { ...database, query: tx.query }, (outbox) => outbox.redrive(eventId)),
+  };
 }
 
 async function act(sources: DeadLetterSources, action: Action, terminal: Terminal): Promise<void> {
@@ -236,7 +247,8 @@ async function redriveAll(
   terminal.result({ results });
 }
 
-function describeRedrive(result: RedriveOutcome): string {
+/** What came of a redrive, in words. */
+export function describeRedrive(result: RedriveOutcome): string {
   switch (result.outcome) {
     case 'redriven':
       return 'redriven';

@@ -1,5 +1,6 @@
 import { audit } from './audit.ts';
 import { deadLetters } from './dead-letters.ts';
+import { operators } from './console/operators.ts';
 import { migrate } from './migrate.ts';
 import type { Caller } from './operator.ts';
 import { partners } from './partners.ts';
@@ -15,6 +16,7 @@ const commands = {
   republish: [republish, 'publishes settled events again from the outbox'],
   rewind: [rewind, 'brings a database that lost its newest commits what it lacks'],
   partners: [partners, 'manages partners and their API keys'],
+  operators: [operators, 'says who may use the console'],
   migrate: [migrate, 'brings the schema of a database up to date'],
 } as const satisfies Record<string, readonly [(caller: Caller) => Promise<void>, string]>;
 

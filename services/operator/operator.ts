@@ -60,7 +60,7 @@ const callLimitMs = 60_000;
 const answerWithinMs = 20_000;
 
 /** @throws UsageError where KAFKA_BROKERS is not set. */
-export function brokersOf({ config }: Operator): BrokerConnection {
+export function brokersOf({ config }: Pick<Operator, 'config'>): BrokerConnection {
   const { KAFKA_BROKERS } = required(config, 'KAFKA_BROKERS');
   const instance = 'triplock-operator';
   const logger = createLogger({ service: 'operator', instance, level: 'silent' });

@@ -41,8 +41,8 @@ PARTNERS_DATABASE_URL  the database of a system that is not on this machine, as 
 WEBHOOK_KEYS_FILE      for reseal-secrets: the file of the keys, the newest first
 `;
 
-/** What an action came to: for people, and for machines. */
-type Outcome = { lines: readonly string[]; result: unknown };
+/** What an action came to: for people, and for machines. `secret` is in both, and shown once. */
+type Outcome = { lines: readonly string[]; result: unknown; secret?: string };
 
 /** `partners`: manages partners and their API keys. */
 export function partners(caller: Caller): Promise<void> {
@@ -61,7 +61,7 @@ export function partners(caller: Caller): Promise<void> {
         const terminal = openTerminal({ json: values.json ?? false });
         const { config, diagnose } = await operatorFor(caller, { terminal, signal: interrupted() });
         const { PARTNERS_DATABASE_URL: url } = required(config, 'PARTNERS_DATABASE_URL');
-        const work: Work = { config, actor: () => actorOf(values, config) };
+        const work: PartnerWork = { config, actor: () => actorOf(values, config) };
         const broken = await diagnose(['postgres']);
         if (broken.length > 0) throw new CommandError(broken.join('\n'));
         const database = openForCommand({ url, applicationName: 'partners', connectionsMax: 1 });
@@ -77,7 +77,7 @@ export function partners(caller: Caller): Promise<void> {
 }
 
 /** Where an action looks up who acts, should it be one that is recorded. */
-type Work = { config: Config; actor: () => PartnerActor };
+export type PartnerWork = { config: Config; actor: () => PartnerActor };
 
 /**
  * Who acts and why.
@@ -100,7 +100,7 @@ function actionOf([verb, id, prefix, ...rest]: readonly string[]) {
   if (verb === 'log' && prefix === undefined)
     return log(id === undefined ? undefined : partnerIdOf(id));
   if (verb === 'reseal-secrets' && id === undefined) return resealSecrets;
-  if (verb === 'add' && prefix === undefined) return add(partnerIdOf(id));
+  if (verb === 'add' && prefix === undefined) return addPartner(partnerIdOf(id));
   if (verb === 'rotate-key' && prefix === undefined) return rotateKey(partnerIdOf(id));
   if (verb === 'revoke-key' && prefix !== undefined) return revokeKey(partnerIdOf(id), prefix);
   if (verb === 'card-numbers' && (prefix === 'allowed' || prefix === 'refused'))
@@ -111,7 +111,8 @@ function actionOf([verb, id, prefix, ...rest]: readonly string[]) {
   throw new UsageError(`expected ${wanted} (npm run partners -- --help)`);
 }
 
-function partnerIdOf(word: string | undefined): PartnerId {
+/** @throws UsageError when the word can be no partner's ID. */
+export function partnerIdOf(word: string | undefined): PartnerId {
   if (word !== undefined && /^[a-z0-9][a-z0-9-]{0,62}$/.test(word)) return word as PartnerId;
   throw new UsageError(
     `a partner's ID is 1 to 63 of a-z, 0-9 and "-", not '${word ?? ''}' (npm run partners -- --help)`,
@@ -131,30 +132,34 @@ function render({ id, cardNumbersAllowed, keys }: ListedPartner): string[] {
   return [cardNumbersAllowed ? `${id}  (card numbers allowed)` : id, ...rows];
 }
 
-function add(id: PartnerId) {
-  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+/** Makes a partner with its first key, once the registry is there. */
+export function addPartner(id: PartnerId) {
+  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
     const added = await registry.add(id, actor());
     if (added.outcome === 'exists') {
       const next = `npm run partners -- rotate-key ${id} gives it one more key`;
       throw new CommandError(`there is a partner ${id} already: ${next}`);
     }
-    return { lines: newKey(added.apiKey), result: { id, apiKey: added.apiKey } };
+    return newKey(id, added.apiKey);
   };
 }
 
-function rotateKey(id: PartnerId) {
-  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+/** Makes one more key. */
+export function rotateKey(id: PartnerId) {
+  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
     const added = await registry.addKey(id, actor());
     if (added.outcome === 'no-partner') {
       throw new CommandError(`there is no partner ${id}: npm run partners -- list shows all`);
     }
     const next = 'The keys before it are good until you revoke them: npm run partners -- list';
-    return { lines: [...newKey(added.apiKey), next], result: { id, apiKey: added.apiKey } };
+    const { lines, ...rest } = newKey(id, added.apiKey);
+    return { ...rest, lines: [...lines, next] };
   };
 }
 
-function revokeKey(id: PartnerId, prefix: string) {
-  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+/** Ends the key that begins with `prefix`. */
+export function revokeKey(id: PartnerId, prefix: string) {
+  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
     const { outcome } = await registry.revokeKey(id, prefix, actor());
     switch (outcome) {
       case 'revoked':
@@ -169,8 +174,9 @@ function revokeKey(id: PartnerId, prefix: string) {
   };
 }
 
-function setCardNumbers(id: PartnerId, allowed: boolean) {
-  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+/** Says whether what a partner sends may look like the numbers of payment cards. */
+export function setCardNumbers(id: PartnerId, allowed: boolean) {
+  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
     const { outcome } = await registry.setCardNumbers(id, allowed, actor());
     const now = allowed ? 'allowed' : 'refused';
     switch (outcome) {
@@ -198,7 +204,10 @@ function log(id: PartnerId | undefined) {
   };
 }
 
-async function resealSecrets(registry: PartnerRegistry, { config, actor }: Work): Promise<Outcome> {
+async function resealSecrets(
+  registry: PartnerRegistry,
+  { config, actor }: PartnerWork,
+): Promise<Outcome> {
   const { WEBHOOK_KEYS: keys } = required(config, 'WEBHOOK_KEYS');
   const { resealed, unreadable } = await registry.resealSecrets(keys, actor());
   if (unreadable.length > 0) {
@@ -209,6 +218,7 @@ async function resealSecrets(registry: PartnerRegistry, { config, actor }: Work)
   return { lines: [`sealed the secrets of ${resealed} partners`, next], result: { resealed } };
 }
 
-function newKey(apiKey: string): string[] {
-  return [apiKey, 'It is shown this once and cannot be had again.'];
+function newKey(id: PartnerId, apiKey: string): Outcome {
+  const lines = [apiKey, 'It is shown this once and cannot be had again.'];
+  return { lines, result: { id, apiKey }, secret: apiKey };
 }

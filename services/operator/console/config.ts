@@ -30,8 +30,6 @@ export const settings = {
   ...serviceSettings,
   /** As triplock_console, which writes nothing but the console's own tables. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
-  /** As triplock_operator, which gives back what was set aside. */
-  OPERATOR_DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
   CONSOLE_HOST: withDefault(text, '127.0.0.1'),
   CONSOLE_PORT: port,
   /** `none`: whoever reaches it is an administrator, called demo. For a machine of one's own. */

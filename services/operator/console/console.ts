@@ -1,5 +1,5 @@
 import type { Database } from '@triplock/postgres';
-import type { Logger } from '@triplock/runtime';
+import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { Config } from './config.ts';
 import type { Html } from './html.ts';
 
@@ -12,15 +12,6 @@ export function mayAct(role: Role, needed: Role): boolean {
   return roles.indexOf(role) >= roles.indexOf(needed);
 }
 
-/** What every page and act works with. */
-export type Console = {
-  config: Config;
-  /** As a role that may change nothing of the system; the server refuses every write besides. */
-  database: Database;
-  logger: Logger;
-  now: () => Date;
-};
-
 /** Who asks. */
 export type Session = {
   /** The operator's name; `demo` where nobody logs in. */
@@ -32,12 +23,63 @@ export type Session = {
   login: 'required' | 'none';
 };
 
+/** What came of logging in. */
+export type LoggingIn =
+  | { outcome: 'logged-in'; secret: string; operator: string }
+  | { outcome: 'unknown-token' }
+  | { outcome: 'too-many-tries' };
+
+/**
+ * Tells who asks. Another way of logging in, such as OpenID Connect, is another one of these.
+ */
+export type Sessions = {
+  /** Begins a session by an operator's token, sent from this address. */
+  logIn(token: string, address: string): Promise<LoggingIn>;
+  /** Whose session the secret of a cookie is; nobody's where it has ended. */
+  bySecret(secret: string): Promise<Session | undefined>;
+  /** Whose token a program shows with its request, from this address. */
+  byToken(token: string, address: string): Promise<Session | 'too-many-tries' | undefined>;
+  /** Ends a session; twice is harmless. */
+  logOut(secret: string): Promise<void>;
+};
+
+/** What every page and act works with. */
+export type Console = {
+  config: Config;
+  /** As a role that may change nothing of the system; the server refuses every write besides. */
+  database: Database;
+  /** As the same role, for the console's own rows: sessions and acts. */
+  records: Database;
+  /** By each kind of act the role that may do it; without one its acts are refused. */
+  acting: { operator: Database | undefined; partners: Database | undefined };
+  sessions: Sessions;
+  crashPoints: CrashPoints;
+  logger: Logger;
+  now: () => Date;
+};
+
 /** One request, once its route is known and its sender may take it. */
 export type Visit = {
   /** Of the path, decoded. */
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
+  /** Of a POST: a form's, or those of a JSON object; empty for any other. */
+  fields: URLSearchParams;
   session: Session;
+  /** The secret of the session's cookie, where it came by one. */
+  secret?: string;
+  /** Where the request came from. */
+  address: string;
+};
+
+/** One route. The server asks for its role before it is called, and for the token of every POST. */
+export type Route = {
+  method: 'GET' | 'POST';
+  /** As Fastify writes paths: `/payments/:id`. */
+  path: `/${string}`;
+  /** Who may take it, or `anyone`, without logging in. */
+  role: Role | 'anyone';
+  answer: (console: Console, visit: Visit) => Promise<Answer>;
 };
 
 /** What a route answers; how it looks on the wire is the server's matter. */
@@ -52,7 +94,8 @@ export type Answer =
   | { is: 'file'; name: string; type: string; pieces: AsyncIterable<string> | Iterable<string> }
   /** Server-sent events until either side ends them; `signal` aborts when the browser has gone. */
   | { is: 'events'; events: (signal: AbortSignal) => AsyncIterable<ServerSentEvent> }
-  | { is: 'redirect'; to: string };
+  /** To a path of ours, by GET; with a cookie that begins or ends a session. */
+  | { is: 'redirect'; to: `/${string}`; cookie?: string };
 
 /** One event of a stream. `data` may have several lines; `id` is where a browser goes on from. */
 export type ServerSentEvent = { event?: string; data: string; id?: string };

@@ -1,19 +1,13 @@
-import type { Answer, Console, Role, Visit } from './console.ts';
+import { actRoutes } from './acts-pages.ts';
+import type { Answer, Console, Route } from './console.ts';
 import { html } from './html.ts';
-
-/** One route. The server asks for its role before it is called, and for the token of every POST. */
-export type Route = {
-  method: 'GET' | 'POST';
-  /** As Fastify writes paths: `/payments/:id`. */
-  path: `/${string}`;
-  /** Who may take it, or `anyone`, without logging in. */
-  role: Role | 'anyone';
-  answer: (console: Console, visit: Visit) => Promise<Answer>;
-};
+import { loginRoutes } from './login.ts';
 
 /** Every page and every path of the API; docs/operating.md has the same table, held by a test. */
 export const routes: readonly Route[] = [
   { method: 'GET', path: '/', role: 'viewer', answer: home },
+  ...actRoutes,
+  ...loginRoutes,
 ];
 
 async function home(console: Console): Promise<Answer> {

@@ -12,10 +12,19 @@ import {
 } from 'fastify';
 import { toJson } from '../terminal.ts';
 import { assetOf } from './assets.ts';
-import { mayAct, Refusal, refusals, type Answer, type Console, type Session } from './console.ts';
+import {
+  Refusal,
+  refusals,
+  type Answer,
+  type Console,
+  type Route,
+  type Session,
+  type Visit,
+} from './console.ts';
+import { fieldsOf, fieldsOfJson, openDoor, type Door } from './door.ts';
 import { html } from './html.ts';
 import { layout } from './layout.ts';
-import { routes, type Route } from './routes.ts';
+import { routes } from './routes.ts';
 
 /** No script or style but our own files, nothing from another host, and no frame around us. */
 const policy = [
@@ -38,6 +47,8 @@ const headers = {
   'cross-origin-resource-policy': 'same-origin',
   'cache-control': 'no-store',
 };
+
+const formType = 'application/x-www-form-urlencoded';
 
 /** What a browser or a program may send, and how long it may take. */
 const limits = { bodyBytesMax: 64 * 1024, headBytesMax: 16 * 1024, ...quickLimits };
@@ -68,7 +79,16 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
       ? reply.code(304).send()
       : reply.send(asset.bytes);
   });
-  for (const route of routes) addRoute(app, console, route);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(formType, { parseAs: 'string' }, (_, body, done) =>
+    done(null, new URLSearchParams(String(body))),
+  );
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_, body, done) =>
+    done(null, fieldsOfJson(String(body))),
+  );
+  const door = openDoor(console);
+  app.addHook('onRequest', door.refuseOtherHosts);
+  for (const route of routes) addRoute(app, console, { door, route });
   boundConnections(app.server, limits.connectionsMax);
   await app.ready();
   return app;
@@ -88,24 +108,30 @@ function serverOptions({ logger }: Console): FastifyHttpOptions<Server> {
   };
 }
 
-function addRoute(app: FastifyInstance, console: Console, route: Route): void {
+function addRoute(app: FastifyInstance, console: Console, { door, route }: Guarded): void {
   app.route({
     method: route.method,
     url: route.path,
     handler: async (request, reply) => {
-      request.operator = { operator: 'demo', role: 'admin', csrf: '', login: 'none' };
-      if (route.role !== 'anyone' && !mayAct(request.operator.role, route.role)) {
-        throw new Refusal('forbidden', `This takes the role ${route.role}.`);
-      }
-      const visit = {
+      const { session, secret } = await door.admit(route, request);
+      if (session !== undefined) request.operator = session;
+      const visit: Visit = {
         params: request.params as Record<string, string>,
         query: new URL(request.url, 'http://console').searchParams,
-        session: request.operator,
+        fields: fieldsOf(request),
+        // Who needs no session gets one that may nothing.
+        session: session ?? nobody,
+        address: request.ip,
+        ...(secret !== undefined && { secret }),
       };
       return send(await route.answer(console, visit), { request, reply });
     },
   });
 }
+
+type Guarded = { door: Door; route: Route };
+
+const nobody: Session = { operator: 'nobody', role: 'viewer', csrf: '', login: 'required' };
 
 type Exchange = { request: FastifyRequest; reply: FastifyReply };
 
@@ -124,6 +150,7 @@ function send(answer: Answer, { request, reply }: Exchange): FastifyReply {
     case 'events':
       return sendEvents(answer.events, { request, reply });
     case 'redirect':
+      if (answer.cookie !== undefined) reply.header('set-cookie', answer.cookie);
       return reply.redirect(answer.to, 303);
     default:
       return answer satisfies never;

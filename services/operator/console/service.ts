@@ -25,7 +25,7 @@ export const operatorConsole = {
   ledger: 'reads',
   claims: 'reads',
   provider: 'reads',
-  crashPoints: [],
+  crashPoints: ['console.act-begun', 'console.acted'],
   metrics: ['triplock_console_'],
   memoryMiB: 256,
   replicas: 1,

@@ -1,0 +1,226 @@
+import { openPartnerRegistry, openWebhookDeliveries } from '@triplock/partners';
+import type { EventId } from '@triplock/payments';
+import { acknowledgements, askAuditor, lossOf } from '../audit.ts';
+import { timeOf, UsageError } from '../command.ts';
+import { required } from '../config.ts';
+import {
+  parseDeadLetterId,
+  redrive,
+  redriveWindow,
+  renderDeadLetterId,
+} from '../dead-letter-sources.ts';
+import { describeRedrive, refusePendingInSpanner, sourcesOf } from '../dead-letters.ts';
+import { recordAcknowledgement } from '../operator-acts.ts';
+import {
+  addPartner,
+  partnerIdOf,
+  revokeKey,
+  rotateKey,
+  setCardNumbers,
+  type PartnerWork,
+} from '../partners.ts';
+import { count } from '../terminal.ts';
+import type { Console, Role } from './console.ts';
+
+/** What came of an act: in words, and for programs. A secret is shown once and stored nowhere. */
+export type Acted = {
+  outcome: 'done' | 'nothing' | 'refused' | 'unknown';
+  detail: string;
+  result: unknown;
+  secret?: string;
+};
+
+/** Who acts, and why. */
+type Actor = { by: string; why: string };
+
+/** An act whose fields make sense. */
+type Prepared = {
+  /** What it is done to, as the record of acts names it. */
+  target: string;
+  perform(console: Console, actor: Actor): Promise<Acted>;
+};
+
+/** A kind of act: who may do it, and what its fields say. */
+export type KindOfAct = {
+  role: Role;
+  /** On its button. */
+  label: string;
+  /** @throws CommandError that says what is wrong with the fields. */
+  prepare(fields: URLSearchParams): Prepared;
+};
+
+/** As many as one page shows. */
+const lettersMax = 100;
+
+/** How long an audit that a page asks for waits for what is in flight. */
+const auditWaitMs = 5_000;
+
+/** Every kind of act, by the functions of the operators' commands. */
+export const kindsOfActs = {
+  'dead-letters.redrive': { role: 'operator', label: 'Redrive', prepare: prepareRedrive },
+  'webhooks.redeliver': { role: 'operator', label: 'Redeliver', prepare: prepareRedelivery },
+  'webhooks.redeliver-window': {
+    role: 'operator',
+    label: 'Redeliver what was given up',
+    prepare: prepareWindow,
+  },
+  'audit.run': { role: 'operator', label: 'Run the audit now', prepare: prepareAudit },
+  'losses.acknowledge': { role: 'operator', label: 'Acknowledge', prepare: prepareLoss },
+  'partners.add': { role: 'admin', label: 'Add a partner', prepare: partnerAct(addPartner) },
+  'partners.rotate-key': { role: 'admin', label: 'Make a key', prepare: partnerAct(rotateKey) },
+  'partners.revoke-key': {
+    role: 'admin',
+    label: 'Revoke a key',
+    prepare: partnerAct((id, fields) => revokeKey(id, prefixIn(fields))),
+  },
+  'partners.card-numbers': {
+    role: 'admin',
+    label: 'Say whether card numbers are allowed',
+    prepare: partnerAct((id, fields) => setCardNumbers(id, fields.get('allowed') === 'yes')),
+  },
+} as const satisfies Readonly<Record<string, KindOfAct>>;
+
+/** What an act is called, in its path and in the record. */
+export type ActName = keyof typeof kindsOfActs;
+
+/** The names of all acts. */
+export const actNames = Object.keys(kindsOfActs) as ActName[];
+
+function prepareRedrive(fields: URLSearchParams): Prepared {
+  const ids = [...new Set(fields.getAll('id'))].map(parseDeadLetterId);
+  if (ids.length === 0 || ids.length > lettersMax) {
+    throw new UsageError(`choose 1 to ${lettersMax} dead letters`);
+  }
+  const target = ids.map(renderDeadLetterId).join(' ');
+  return {
+    target,
+    async perform(console, { by, why }) {
+      refusePendingInSpanner(console.config, ids);
+      const sources = sourcesOf(console.config, operatorsDatabase(console));
+      const results = [];
+      for (const each of ids) {
+        const id = renderDeadLetterId(each);
+        results.push({ id, ...(await redrive(sources, each, { by, why, again: false })) });
+      }
+      const detail = results.map((each) => `${each.id}: ${describeRedrive(each)}`).join('\n');
+      const isDone = results.some(({ outcome }) => outcome === 'redriven');
+      return { outcome: isDone ? 'done' : 'nothing', detail, result: { results } };
+    },
+  };
+}
+
+function prepareWindow(fields: URLSearchParams): Prepared {
+  const partner = partnerIdOf(fields.get('partner') ?? undefined);
+  const since = timeOf(fields.get('since') || undefined, { option: 'since' });
+  const until = timeOf(fields.get('until') || undefined, { option: 'until' });
+  if (since !== undefined && until !== undefined && since >= until) {
+    throw new UsageError('until is not after since');
+  }
+  const window = { partner, ...(since && { since }), ...(until && { until }) };
+  const [from, to] = [since, until].map((each) => each?.toISOString() ?? '');
+  return {
+    target: `${partner} ${from}/${to}`,
+    async perform(console, actor) {
+      const database = operatorsDatabase(console);
+      const redriven = await redriveWindow({ database }, window, actor);
+      const detail = `${count(redriven, 'webhook')} of ${partner} given back to the senders`;
+      return { outcome: redriven > 0 ? 'done' : 'nothing', detail, result: { redriven } };
+    },
+  };
+}
+
+const deliveryId = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([2-9]|[1-9]\d))?$/;
+
+/** One delivery, whatever became of it: its partner gets it once more, under the same id. */
+function prepareRedelivery(fields: URLSearchParams): Prepared {
+  const partnerId = partnerIdOf(fields.get('partner') ?? undefined);
+  const id = fields.get('id') ?? '';
+  const [, eventId, ordinal = '1'] = deliveryId.exec(id) ?? [];
+  if (eventId === undefined) throw new UsageError('id must be that of a delivery');
+  return {
+    target: `${partnerId} ${id}`,
+    async perform(console) {
+      const deliveries = openWebhookDeliveries(operatorsDatabase(console));
+      const asked = { partnerId, eventId: eventId as EventId, ordinal: Number(ordinal) };
+      const delivery = await deliveries.redeliver(asked);
+      if (delivery === undefined) {
+        const detail = `${partnerId} has no such delivery`;
+        return { outcome: 'nothing', detail, result: null };
+      }
+      return { outcome: 'done', detail: `it is ${delivery.state}`, result: delivery };
+    },
+  };
+}
+
+function prepareAudit(): Prepared {
+  return {
+    target: 'every layer',
+    async perform({ config }) {
+      const { AUDITOR_URL: auditorUrl } = required(config, 'AUDITOR_URL');
+      const report = await askAuditor({
+        auditorUrl,
+        waitMs: auditWaitMs,
+        signal: AbortSignal.timeout(60_000),
+        progress: () => undefined,
+      });
+      const found = report.drift.map(({ check, ids }) => `${check}: ${ids.join(' ')}`);
+      const detail = report.ok ? 'no drift' : ['drift', ...found].join('\n');
+      return { outcome: 'done', detail, result: report };
+    },
+  };
+}
+
+function prepareLoss(fields: URLSearchParams): Prepared {
+  const { id, loss } = lossOf(fields.get('id') ?? '');
+  return {
+    target: id,
+    async perform(console, actor) {
+      const outcome = await recordAcknowledgement(operatorsDatabase(console), loss, actor);
+      const isDone = outcome === 'acknowledged';
+      const detail = acknowledgements[outcome];
+      return { outcome: isDone ? 'done' : 'nothing', detail, result: { id, outcome } };
+    },
+  };
+}
+
+type PartnerAct = (
+  id: ReturnType<typeof partnerIdOf>,
+  fields: URLSearchParams,
+) => (
+  registry: ReturnType<typeof openPartnerRegistry>,
+  work: PartnerWork,
+) => Promise<{ lines: readonly string[]; result: unknown; secret?: string }>;
+
+/** An act on a partner, as its command does it; what the command refuses was found to be so. */
+function partnerAct(act: PartnerAct) {
+  return (fields: URLSearchParams): Prepared => {
+    const id = partnerIdOf(fields.get('partner') ?? undefined);
+    const acting = act(id, fields);
+    return {
+      target: id,
+      async perform({ config, acting: { partners } }, actor) {
+        if (partners === undefined) {
+          throw new UsageError(
+            `PARTNERS_DATABASE_URL is not set: ${config.INSTANCE_NAME} only looks`,
+          );
+        }
+        const registry = openPartnerRegistry(partners);
+        const { lines, result, secret } = await acting(registry, { config, actor: () => actor });
+        const detail = lines.filter((line) => line !== secret).join(' ');
+        return { outcome: 'done', detail, result, ...(secret !== undefined && { secret }) };
+      },
+    };
+  };
+}
+
+function prefixIn(fields: URLSearchParams): string {
+  const prefix = fields.get('prefix') ?? '';
+  if (prefix.length >= 4 && prefix.length <= 100) return prefix;
+  throw new UsageError('prefix must be the beginning of a key, of 4 characters or more');
+}
+
+/** @throws UsageError where the console was given no role to act by. */
+function operatorsDatabase({ config, acting: { operator } }: Console) {
+  if (operator !== undefined) return operator;
+  throw new UsageError(`OPERATOR_DATABASE_URL is not set: ${config.INSTANCE_NAME} only looks`);
+}

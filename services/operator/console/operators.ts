@@ -1,0 +1,171 @@
+import { randomUUID } from 'node:crypto';
+import { loadStatements, type Queryable } from '@triplock/postgres';
+import { CommandError, runCommand, UsageError } from '../command.ts';
+import { operatorFor, withDatabase, type Caller } from '../operator.ts';
+import { whoActs } from '../operator-acts.ts';
+import { openTerminal, renderTable } from '../terminal.ts';
+import { beginAct, finishAct } from './acts.ts';
+import { roles, type Role } from './console.ts';
+import { newToken } from './sessions.ts';
+
+const help = `
+npm run operators -- list
+npm run operators -- add NAME --role viewer|operator|admin
+npm run operators -- role NAME --role viewer|operator|admin
+npm run operators -- rotate NAME
+npm run operators -- revoke NAME
+
+Says who may use the console, and as what: a viewer looks, an operator gives back what was set
+aside, an admin also manages partners and their keys. Each has a token to log in with, which is
+stored as a hash and shown once. A role holds from the next request; rotate and revoke end a token
+and its sessions at once. Each act is recorded with who and why, among the acts of the console. Exit
+code 1 when nothing was done, 2 when the system is not up.
+
+  --role ROLE    what NAME may do
+  --by NAME      who you are (the user of this machine)
+  --reason TEXT  why
+  --home DIR     the instance on this machine (.triplock); elsewhere DATABASE_URL says which system
+  --json         prints the operators, { operator, token }, or { operator, done }
+  --help
+
+DATABASE_URL   the database, as its owner: whoever has the console in hand makes no operator
+`;
+
+const sql = loadStatements(import.meta.url, 'operators.sql', [
+  'addOperator',
+  'rotateToken',
+  'setRole',
+  'revokeOperator',
+  'listOperators',
+]);
+
+/** What a command line asks for. */
+type Action =
+  | { verb: 'list' }
+  | { verb: 'add' | 'role'; name: string; role: Role }
+  | { verb: 'rotate' | 'revoke'; name: string };
+
+/** What was done to an operator; a token is shown once. */
+type Done = { outcome: 'done'; token?: string } | { outcome: 'exists' | 'no-operator' };
+
+/** `operators`: says who may use the console. */
+export function operators(caller: Caller): Promise<void> {
+  return runCommand(
+    {
+      name: 'operators',
+      help,
+      options: {
+        role: { type: 'string' },
+        by: { type: 'string' },
+        reason: { type: 'string' },
+        json: { type: 'boolean' },
+      },
+      wordsMax: 2,
+      run: async ({ values, words, interrupted }) => {
+        const action = actionOf(words, values.role);
+        const actor = { by: whoActs(values.by), why: values.reason?.trim() || 'by command' };
+        const terminal = openTerminal({ json: values.json ?? false });
+        const operator = await operatorFor(caller, { terminal, signal: interrupted() });
+        await withDatabase(operator, { name: 'operators', parts: [] }, async (database) => {
+          if (action.verb === 'list') {
+            const rows = await database.query<Listed>(sql.listOperators);
+            for (const line of renderOperators(rows)) terminal.line(line);
+            return terminal.result(rows);
+          }
+          const done = await database.transaction((tx) => change(tx, action, actor));
+          const { name } = action;
+          switch (done.outcome) {
+            case 'exists':
+              throw new CommandError(`there is an operator ${name}: rotate gives another token`);
+            case 'no-operator':
+              throw new CommandError(`there is no operator ${name}: list shows all`);
+            case 'done':
+              break;
+            default:
+              done satisfies never;
+          }
+          const shown = done.token === undefined ? ['done'] : [done.token, shownOnce];
+          for (const line of shown) terminal.line(line);
+          terminal.result({ operator: name, ...(done.token ? { token: done.token } : { done }) });
+        });
+      },
+    },
+    caller.args,
+  );
+}
+
+const shownOnce = 'It is shown this once and cannot be had again: log in to the console with it.';
+
+/**
+ * Changes an operator and records it, in one transaction: one that is changed and not recorded, or
+ * the other way round, there is not.
+ */
+async function change(
+  tx: Queryable,
+  action: Exclude<Action, { verb: 'list' }>,
+  { by, why }: { by: string; why: string },
+): Promise<Done> {
+  const done = await changeRow(tx, action);
+  if (done.outcome !== 'done') return done;
+  const detail = 'role' in action ? action.role : '';
+  const { verb, name: target } = action;
+  const act = { form: randomUUID(), act: `operators.${verb}`, target, by, role: 'owner', why };
+  const { id } = await beginAct(tx, act);
+  await finishAct(tx, { id, outcome: 'done', detail });
+  return done;
+}
+
+async function changeRow(tx: Queryable, action: Exclude<Action, { verb: 'list' }>): Promise<Done> {
+  const { verb, name } = action;
+  switch (verb) {
+    case 'add': {
+      const { token, sha256 } = newToken();
+      const rows = await tx.query(sql.addOperator, [name, action.role, sha256]);
+      return rows.length > 0 ? { outcome: 'done', token } : { outcome: 'exists' };
+    }
+    case 'rotate': {
+      const { token, sha256 } = newToken();
+      const rows = await tx.query(sql.rotateToken, [name, sha256]);
+      return rows.length > 0 ? { outcome: 'done', token } : { outcome: 'no-operator' };
+    }
+    case 'role':
+      return doneTo(await tx.query(sql.setRole, [name, action.role]));
+    case 'revoke':
+      return doneTo(await tx.query(sql.revokeOperator, [name]));
+    default:
+      return verb satisfies never;
+  }
+}
+
+function doneTo(rows: readonly object[]): Done {
+  return { outcome: rows.length > 0 ? 'done' : 'no-operator' };
+}
+
+/** @throws UsageError before anything is opened when the words make no action. */
+function actionOf([verb, name]: readonly string[], role: string | undefined): Action {
+  if (verb === 'list' && name === undefined) return { verb };
+  const isKnown = verb === 'add' || verb === 'role' || verb === 'rotate' || verb === 'revoke';
+  if (!isKnown) throw new UsageError('say list, add, role, rotate or revoke, and a NAME');
+  if (name === undefined || !/^[a-z0-9][a-z0-9._@-]{0,62}$/.test(name)) {
+    throw new UsageError('a NAME is 1 to 63 of a-z, 0-9, ".", "_", "@" and "-"');
+  }
+  if (verb === 'rotate' || verb === 'revoke') return { verb, name };
+  const wanted = roles.find((each) => each === role);
+  if (wanted === undefined) throw new UsageError(`--role takes ${roles.join(', ')}`);
+  return { verb, name, role: wanted };
+}
+
+type Listed = { operator: string; role: Role; addedAt: Date; revokedAt: Date | null };
+
+function renderOperators(rows: readonly Listed[]): string[] {
+  if (rows.length === 0)
+    return ['there are no operators: npm run operators -- add NAME --role admin'];
+  const columns = ['operator', 'role', 'added', ''].map((head) => ({ head }));
+  return renderTable(
+    columns,
+    rows.map(({ operator, role, addedAt, revokedAt }) => {
+      const state = revokedAt === null ? '' : `revoked ${revokedAt.toISOString()}`;
+      return [operator, role, addedAt.toISOString(), state];
+    }),
+  );
+}
