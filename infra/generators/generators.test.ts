@@ -43,14 +43,14 @@ test('a service more or less changes each file that names services, and nothing 
   };
   const [first] = declarations;
   const named = {
-    name: 'console',
-    role: 'triplock_console',
-    schema: 'console',
+    name: 'loyalty',
+    role: 'triplock_loyalty',
+    schema: 'loyalty',
     inbox: true,
   } as const;
-  const events = { does: 'receive', subscription: 'console' } as const;
+  const events = { does: 'receive', subscription: 'loyalty' } as const;
   for (const { path, text } of write([...declarations, { ...first!, ...named, events }]))
-    assert.match(text, /\b(triplock_)?console\b/, path);
+    assert.match(text, /\b(triplock_)?loyalty\b/, path);
   for (const { path, text } of write(declarations))
     assert.equal(text, readFileSync(join(root, path), 'utf8'), path);
 });

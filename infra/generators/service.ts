@@ -47,8 +47,12 @@ export type Facts = {
 
 /** Takes the ports behind the last ones that are declared: ten for its replicas. */
 export function factsOf(tree: Tree, name: string): Facts {
-  const declared = tree.children('services').flatMap((folder) => {
-    const text = tree.read(`services/${folder}/service.ts`, 'utf8') ?? '';
+  const folders = tree.children('services').flatMap((folder) => {
+    return [folder, ...tree.children(`services/${folder}`).map((each) => `${folder}/${each}`)];
+  });
+  const declared = folders.flatMap((folder) => {
+    const file = `services/${folder}/service.ts`;
+    const text = tree.isFile(file) ? tree.read(file, 'utf8')! : '';
     return [...text.matchAll(/usual: ([\d_]+)/g)].map(([, port]) => Number(port!.replace('_', '')));
   });
   const snake = name.replaceAll('-', '_');
@@ -71,7 +75,7 @@ export function listings({ name, variable }: Facts): readonly Insertion[] {
     },
     {
       file: 'infra/launcher/services.ts',
-      before: `  auditor,\n] as const satisfies readonly ServiceDeclaration[];`,
+      before: `  auditor,\n  operatorConsole,\n] as const satisfies readonly ServiceDeclaration[];`,
       text: `  ${variable},\n`,
     },
   ];

@@ -11,7 +11,7 @@ import { cloneFolder } from './home.ts';
 import { type Service, services } from './service-table.ts';
 import { redisRights } from './parts/redis.ts';
 import { kafkaRights, pubsubRights, shownRights, type KafkaRight } from './test/broker-rights.ts';
-import { checkServices, declarations, type DeclaredService } from './services.ts';
+import { checkServices, declarations, folderOf, type DeclaredService } from './services.ts';
 import { containerOf } from './test/containers.ts';
 import type { Wiring } from './wiring.ts';
 
@@ -125,7 +125,8 @@ test('each crash point is declared by one service, which reaches it, docs/failur
   const [, windows = ''] = read('docs/failures.md').split('## Every crash window');
   const rows = [...windows.matchAll(/^\| .*? \| `([a-z.-]+)` *\|/gm)].map(([, point]) => point);
   assert.deepEqual(rows.toSorted(), declared.toSorted(), 'docs/failures.md: what is durable there');
-  for (const { name, crashPoints } of declarations) {
+  for (const { crashPoints, ...service } of declarations) {
+    const name = folderOf(service);
     const texts = sources(`services/${name}/**/*.ts`).map(read).join('\n');
     const reached = [...texts.matchAll(/\breached\('([\w.-]+)'\)/g)].map(([, point]) => point);
     const others = reached.filter((point) => !crashPoints.some((each) => each === point));

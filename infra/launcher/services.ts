@@ -53,13 +53,15 @@ export type RoleOfService = Extract<
   ? Name
   : never;
 
+type Located = Pick<DeclaredService, 'name' | 'main'>;
+
 /** Its main file, from the clone's root. */
-export function mainOf({ name, main = `${name}/main.ts` }: DeclaredService): string {
+export function mainOf({ name, main = `${name}/main.ts` }: Located): string {
   return `services/${main}`;
 }
 
 /** Its folder in services/, where its migrations are. */
-export function folderOf(service: DeclaredService): string {
+export function folderOf(service: Located): string {
   return dirname(mainOf(service)).replace('services/', '');
 }
 

@@ -77,6 +77,7 @@ await runCommand({
     if (values.json) process.stdout.write(`${JSON.stringify(up, null, 2)}\n`);
     const where = isWholeSystem(up) ? up.gateways.join(' ') : withoutPassword(up.postgres);
     report(`up in ${seconds} s: ${where}`);
+    if (isWholeSystem(up) && up.console) report(`console: ${up.console}/`);
     report(`npm run status | logs | down; logs and endpoints.json are in ${up.home}`);
   },
 });

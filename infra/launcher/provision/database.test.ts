@@ -143,7 +143,7 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     'UPDATE notifier.deliveries SET body = body',
     'INSERT INTO auditor.operator_acts DEFAULT VALUES',
     'SELECT sha256 FROM partners.api_keys',
-    'SELECT FROM claims.claims',
+    'SELECT * FROM claims.claims',
     readSecrets,
   ],
   triplock_settlement: [

@@ -139,6 +139,7 @@ async function showActs(console: Console, visit: Visit): Promise<Answer> {
       </table>
     </div>
     ${data.length === 0 && html`<p>Nobody has done anything yet.</p>`}
+    ${actForm(visit.session, 'audit.run')}
     ${hasMore && html`<p><a href="/acts?${query.toString()}">Older</a></p>`}`;
   return { is: 'page', title: 'Acts', main };
 }

@@ -49,7 +49,7 @@ const formId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
  * Does an act for whoever asks, once per form: it is recorded as begun, and committed, before
  * anything is done, and finished with what came of it.
  *
- * - Dying between the record and the end of the act leaves it `begun`, which says that nobody knows:
+ * - Dying between the record and the end of the act leaves it `begun`, so that nobody knows more:
  *   each kind is harmless to ask for again, or says by its own record what it did.
  * - Dying after it and before the record of its end leaves the same.
  * - Of one form that comes twice, also at once, the second finds the first's record.

@@ -1,7 +1,7 @@
 -- Who may use the console; run as the database's owner.
 
 -- name: addOperator
--- $1 name, $2 role, $3 SHA-256 of the token. A row: the operator is there. No row: the name is taken.
+-- $1 name, $2 role, $3 SHA-256 of the token. A row: it is so. No row: the name is taken.
 INSERT INTO console.operators (operator, role, token_sha256) VALUES ($1, $2, $3)
 ON CONFLICT (operator) DO NOTHING
 RETURNING operator

@@ -94,9 +94,11 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   return app;
 }
 
-function serverOptions({ logger }: Console): FastifyHttpOptions<Server> {
+function serverOptions(console: Console): FastifyHttpOptions<Server> {
   return {
-    loggerInstance: logger,
+    loggerInstance: console.logger,
+    // What it refuses by itself meets no hook and no error handler.
+    frameworkErrors: (error, request, reply) => void refuse(console, error, { request, reply }),
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,
     genReqId: () => randomUUID(),

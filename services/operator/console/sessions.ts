@@ -55,7 +55,7 @@ export function openSessions(database: Database, now: () => number): Sessions {
   };
 }
 
-/** Where nobody logs in: whoever reaches the console is `demo`, with a token that lasts as it does. */
+/** Where nobody logs in: whoever comes is `demo`, by a token that lasts as the process does. */
 export function openSession(): Session {
   const csrf = csrfOf(randomBytes(32).toString('base64url'));
   return { operator: 'demo', role: 'admin', csrf, login: 'none' };

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { mayAct, roles, type Role, type Route } from './console.ts';
+import { routes } from './routes.ts';
+import { aConsole, type AConsole, type Answered } from './test/a-console.ts';
+
+test('every route is refused to nobody and to every role below its own, and open to those from it on', async (t) => {
+  const console = await aConsole(t);
+  const sessions = new Map<Role, { cookie: string; csrf: string }>();
+  for (const role of roles) {
+    sessions.set(role, await console.logIn(await console.anOperator(`the-${role}`, role)));
+  }
+  for (const route of routes.filter(({ path }) => path !== '/logout')) {
+    const where = `${route.method} ${route.path}`;
+    if (route.role !== 'anyone') {
+      const { status, text } = await take(console, route);
+      assert.equal(status, 401, `${where} as nobody: ${text}`);
+    }
+    for (const role of roles) {
+      const { status, text } = await take(console, route, sessions.get(role));
+      const may = route.role === 'anyone' || mayAct(role, route.role);
+      assert.equal(status === 403, !may, `${where} as ${role}: ${status} ${text}`);
+      assert.ok(status !== 401 || route.path === '/login', `${where} as ${role}`);
+      assert.ok(status < 500 || status === 503, `${where} as ${role}: ${status} ${text}`);
+    }
+  }
+});
+
+/** Takes a route as a page does; of an act without a reason, which does nothing. */
+function take(
+  { ask, origin }: AConsole,
+  { method, path }: Route,
+  session?: { cookie: string; csrf: string },
+): Promise<Answered> {
+  const at = path.replaceAll(/:\w+/g, '1');
+  const headers = { origin, ...(session && { cookie: session.cookie }) };
+  if (method === 'GET') return ask(at, { headers });
+  return ask(at, { method, headers, body: { csrf: session?.csrf ?? '' } });
+}
+
+test('the manual shows every route with the role that it needs', () => {
+  const manual = readFileSync(new URL('../../../docs/operating.md', import.meta.url), 'utf8');
+  const rows = [...manual.matchAll(/^\| (GET|POST) +\| `([^`]+)` +\| (\w+) +\|$/gm)];
+  const shown = rows.map(([, method, path, role]) => `${method} ${path} ${role}`);
+  const known = routes.map(({ method, path, role }) => `${method} ${path} ${role}`);
+  assert.deepEqual(shown.sort(), known.sort(), 'docs/operating.md, “The console”');
+});
+
+test('an act needs the token of its session, and comes from a page of the console', async (t) => {
+  const console = await aConsole(t);
+  const { ask, origin } = console;
+  const { cookie, csrf } = await console.logIn(await console.anOperator('ada', 'admin'));
+  const other = await console.logIn(await console.anOperator('bob', 'admin'));
+  const add = (headers: Record<string, string>, body: Record<string, string>) =>
+    ask('/acts/partners.add', {
+      method: 'POST',
+      headers,
+      body: { partner: 'acme', reason: 'new', ...body },
+    });
+  for (const [headers, body] of [
+    [{ cookie, origin }, {}],
+    [{ cookie, origin }, { csrf: 'stale' }],
+    [{ cookie, origin }, { csrf: other.csrf }],
+    [{ cookie, origin: 'https://evil.example' }, { csrf }],
+    [{ cookie, origin: 'null' }, { csrf }],
+  ] as [Record<string, string>, Record<string, string>][]) {
+    const { status, text } = await add(headers, body);
+    assert.equal(status, 403, JSON.stringify([headers, body]));
+    assert.match(text, /This did not come from a page of this console/);
+  }
+  assert.deepEqual(
+    await console.store.open().query('SELECT FROM console.acts WHERE role <> $1', ['owner']),
+    [],
+  );
+  const { status, text } = await add({ cookie, origin }, { csrf });
+  assert.equal(status, 200, text);
+});
+
+test('only the address that the console was given is answered, and no answer may be framed or scripted', async (t) => {
+  const { ask, origin } = await aConsole(t);
+  for (const host of ['evil.example', '127.0.0.1:1', 'localhost']) {
+    const { status } = await ask('/login', { headers: { host } });
+    assert.equal(status, 421, host);
+  }
+  assert.equal((await ask('/healthz', { headers: { host: 'a-balancer' } })).status, 200);
+  for (const path of [
+    '/login',
+    '/nowhere',
+    '/api/v1/nowhere',
+    '/assets/console.css',
+    '/payments/%zz',
+  ]) {
+    const { headers, status } = await ask(path);
+    const policy = String(headers['content-security-policy']);
+    assert.match(policy, /default-src 'none'/, `${path} ${status}`);
+    assert.match(policy, /frame-ancestors 'none'/);
+    assert.doesNotMatch(policy, /unsafe|\*|https?:/);
+    assert.equal(headers['x-content-type-options'], 'nosniff', path);
+  }
+  const problem = await ask('/api/v1/acts', { headers: { origin } });
+  assert.equal(problem.headers['content-type'], 'application/problem+json');
+  assert.equal((JSON.parse(problem.text) as { code: string }).code, 'unauthorized');
+});
+
+test('an open console answers to names of this machine alone, and says so', async (t) => {
+  const { ask, origin } = await aConsole(t, { CONSOLE_LOGIN: 'none', CONSOLE_ORIGIN: '' });
+  const { port } = new URL(origin);
+  for (const host of [`127.0.0.1:${port}`, `localhost:${port}`]) {
+    assert.equal((await ask('/acts', { headers: { host } })).status, 200, host);
+  }
+  assert.equal((await ask('/acts', { headers: { host: `rebound.example:${port}` } })).status, 421);
+  const session = JSON.parse((await ask('/api/v1/session')).text) as Record<string, string>;
+  assert.deepEqual([session['operator'], session['login']], ['demo', 'none']);
+  const asking = { method: 'POST', headers: { origin: 'http://rebound.example' } };
+  const body = { csrf: session['csrf']!, partner: 'acme', reason: 'new' };
+  assert.equal((await ask('/acts/partners.add', { ...asking, body })).status, 403);
+});
+
+test('a session ends by logging out, by another token and by being revoked, and its role is that of now', async (t) => {
+  const console = await aConsole(t);
+  const { ask, origin, store } = console;
+  const owner = store.open();
+  const token = await console.anOperator('ada', 'admin');
+  const isIn = async (cookie: string) => (await ask('/acts', { headers: { cookie } })).status;
+  const first = await console.logIn(token);
+  assert.equal(await isIn(first.cookie), 200);
+  const out = { method: 'POST', headers: { cookie: first.cookie, origin } };
+  const { headers } = await ask('/logout', { ...out, body: { csrf: first.csrf } });
+  assert.match(
+    String(headers['set-cookie']),
+    /^triplock=; Path=\/; HttpOnly; SameSite=Strict; Max-Age=0$/,
+  );
+  assert.equal(await isIn(first.cookie), 401);
+
+  const second = await console.logIn(token);
+  await owner.query(`UPDATE console.operators SET role = 'viewer' WHERE operator = 'ada'`);
+  const act = { method: 'POST', headers: { cookie: second.cookie, origin } };
+  const refused = await ask('/acts/partners.add', { ...act, body: { csrf: second.csrf } });
+  assert.equal(refused.status, 403);
+  await owner.query(`UPDATE console.sessions SET seen_at = now() - interval '61 minutes'`);
+  assert.equal(await isIn(second.cookie), 401);
+  const third = await console.logIn(token);
+  await owner.query(`UPDATE console.operators SET revoked_at = now()`);
+  assert.equal(await isIn(third.cookie), 401);
+  const again = await ask('/login', { method: 'POST', headers: { origin }, body: { token } });
+  assert.equal(again.status, 401);
+  const stored = await owner.query('SELECT * FROM console.operators');
+  assert.ok(!JSON.stringify(stored).includes(token), 'a token is stored as a hash');
+});
+
+test('after ten wrong tokens an address waits, also by the API and with a right one', async (t) => {
+  const console = await aConsole(t);
+  const { ask, origin } = console;
+  const token = await console.anOperator('ada', 'viewer');
+  const by = (bearer: string) =>
+    ask('/api/v1/acts', { headers: { authorization: `Bearer ${bearer}` } });
+  assert.equal((await by(token)).status, 200);
+  for (let n = 0; n < 5; n += 1) {
+    assert.equal((await by(`wrong-${n}`)).status, 401);
+    const wrong = { method: 'POST', headers: { origin }, body: { token: `wrong-${n}` } };
+    assert.equal((await ask('/login', wrong)).status, 401);
+  }
+  assert.equal((await by(token)).status, 429);
+  const right = { method: 'POST', headers: { origin }, body: { token } };
+  assert.equal((await ask('/login', right)).status, 429);
+});

@@ -1,0 +1,90 @@
+import { request } from 'node:http';
+import type { TestContext } from 'node:test';
+import { createTestDatabase, freePort, startService, testPart } from '@triplock/testing';
+import { runOperator } from '../../test/run-operator.ts';
+import type { Role } from '../console.ts';
+
+/** What came back: headers by lower-case name; the text of an event stream is not waited for. */
+export type Answered = {
+  status: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  text: string;
+};
+
+/** How to ask: any header may be given, `host` too. */
+export type Asking = {
+  method?: string;
+  headers?: Readonly<Record<string, string>>;
+  /** A form where it is an object of fields; else the body as it is. */
+  body?: Readonly<Record<string, string>> | string;
+};
+
+/** A console as a process of its own, on a database of its own. */
+export async function aConsole(t: TestContext, settings: Readonly<Record<string, string>> = {}) {
+  const store = await createTestDatabase(t);
+  const port = await freePort();
+  const origin = `http://127.0.0.1:${port}`;
+  const service = startService(t, new URL('../main.ts', import.meta.url), {
+    TRIPLOCK_MODE: 'test',
+    LOG_LEVEL: 'silent',
+    ADMIN_PORT: String(await freePort()),
+    CONSOLE_PORT: String(port),
+    CONSOLE_ORIGIN: origin,
+    DATABASE_URL: store.url('triplock_console'),
+    OPERATOR_DATABASE_URL: store.url('triplock_operator'),
+    PARTNERS_DATABASE_URL: store.url('triplock_partners'),
+    KAFKA_BROKERS: await testPart('kafka'),
+    ...settings,
+  });
+  await service.ready();
+  const ask = (path: string, asking?: Asking) => send(`${origin}${path}`, asking);
+  return {
+    store,
+    origin,
+    service,
+    ask,
+    /** Makes an operator by the command, and gives the token that it shows. */
+    async anOperator(name: string, role: Role): Promise<string> {
+      const words = ['operators', 'add', name, '--role', role, '--by', 'root', '--json'];
+      const { stdout, stderr } = await runOperator(words, { DATABASE_URL: store.url() });
+      if (stdout === '') throw new Error(stderr);
+      return (JSON.parse(stdout) as { token: string }).token;
+    },
+    /** Logs in, and gives what its pages send: the cookie, and the token of their forms. */
+    async logIn(token: string): Promise<{ cookie: string; csrf: string }> {
+      const answer = await ask('/login', { method: 'POST', headers: { origin }, body: { token } });
+      const [cookie = ''] = [answer.headers['set-cookie'] ?? ''].flat();
+      const headers = { cookie: cookie.split(';')[0]! };
+      const session = await ask('/api/v1/session', { headers });
+      return { ...headers, csrf: (JSON.parse(session.text) as { csrf: string }).csrf };
+    },
+  };
+}
+
+/** A test's own console. */
+export type AConsole = Awaited<ReturnType<typeof aConsole>>;
+
+function send(url: string, { method = 'GET', headers = {}, body }: Asking = {}): Promise<Answered> {
+  const isForm = typeof body === 'object';
+  const type = isForm && { 'content-type': 'application/x-www-form-urlencoded' };
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { method, headers: { ...type, ...headers }, agent: false });
+    asked.on('error', reject);
+    asked.on('response', (response) => {
+      const { statusCode: status = 0, headers } = response;
+      const isStream = headers['content-type']?.startsWith('text/event-stream');
+      if (isStream) {
+        response.destroy();
+        resolve({ status, headers, text: '' });
+        return;
+      }
+      const pieces: Buffer[] = [];
+      response.on('data', (piece: Buffer) => pieces.push(piece));
+      response.on('end', () =>
+        resolve({ status, headers, text: Buffer.concat(pieces).toString() }),
+      );
+      response.on('error', reject);
+    });
+    asked.end(isForm ? new URLSearchParams(body).toString() : body);
+  });
+}
