@@ -76,6 +76,9 @@ export function renderInvitation(
     [run('scenario', 'worker-killed'), 'break something again; --list shows what'],
     [run('audit'), 'reconcile every layer'],
     [`${endpoints.gateway}/docs`, 'read about the API'],
+    ...(endpoints.console === undefined
+      ? []
+      : [[`${endpoints.console}/`, 'the console: what operators see and do']]),
   ];
   const [, ...lines] = renderTable([{ head: '' }, { head: '' }], offers);
   return [
