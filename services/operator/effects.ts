@@ -1,5 +1,13 @@
 import type { TransactionKind } from '@triplock/payments';
-import type { Queryable } from '@triplock/postgres';
+import { loadStatements, type Queryable } from '@triplock/postgres';
+
+const sql = loadStatements(import.meta.url, 'effects.sql', [
+  'ledger',
+  'entries',
+  'events',
+  'deadLetters',
+  'refunds',
+]);
 
 /** The ledger's row of a payment or a refund. */
 export type LedgerRow = {
@@ -69,68 +77,19 @@ export type Effects = {
   deadLetters: DeadLetter[];
 };
 
-const ledgerSql = `
-  SELECT kind, payment_id AS "paymentId",
-         partner_id AS partner, idempotency_key AS key, encode(fingerprint, 'hex') AS fingerprint,
-         state, failure_code AS failure, amount, currency,
-         created_at AS "createdAt", settled_at AS "settledAt", provider_intent_id AS "intentId",
-         provider_charge_id AS "chargeId", provider_refund_id AS "refundId"
-  FROM ledger.transactions WHERE txn_id = $1`;
-
-const entriesSql = `
-  SELECT debit_account AS debit, credit_account AS credit, amount, currency, created_at AS at
-  FROM ledger.entries WHERE txn_id = $1`;
-
-const eventsSql = `
-  SELECT o.event_id AS "eventId", o.event_type AS type, o.sequence, o.created_at AS "createdAt",
-         split_part(o.traceparent, '-', 2) AS "traceId", o.state, o.published_at AS "publishedAt",
-         coalesce(p.copies, 0) AS copies, coalesce(p.altered, 0) AS altered,
-         p.first_seen AS "firstSeenAt", p.last_seen AS "lastSeenAt",
-         i.rows AS "inboxRows", i.received_at AS "receivedAt",
-         d.state AS delivery, coalesce(d.attempts, 0) AS attempts, d.finished_at AS "deliveredAt",
-         f.rows AS "feedRows", f.received_at AS "feedReceivedAt",
-         coalesce(c.last_sequence >= o.sequence, false) AS "isPastFeed"
-  FROM ledger.outbox o
-  LEFT JOIN auditor.published p USING (event_id)
-  CROSS JOIN LATERAL (
-    SELECT count(*)::int AS rows, min(received_at) AS received_at
-    FROM notifier.inbox WHERE event_id = o.event_id
-  ) i
-  LEFT JOIN LATERAL (
-    -- One of each endpoint that wanted it.
-    SELECT string_agg(DISTINCT state, ', ') AS state, sum(attempts)::int AS attempts,
-           max(finished_at) AS finished_at
-    FROM notifier.deliveries WHERE event_id = o.event_id
-  ) d ON true
-  CROSS JOIN LATERAL (
-    SELECT count(*)::int AS rows, min(received_at) AS received_at
-    FROM settlement.inbox WHERE event_id = o.event_id
-  ) f
-  LEFT JOIN settlement.cursors c
-    ON c.consumer = 'settlement-feed' AND c.ordering_key = o.payment_id
-  WHERE o.txn_id = $1 ORDER BY o.sequence NULLS LAST, o.order_id`;
-
-const deadLettersSql = `
-  SELECT reason, kafka_partition AS partition, kafka_offset AS offset, first_seen AS at
-  FROM auditor.dead_letters WHERE txn_id = $1 ORDER BY first_seen`;
-
-const refundsSql = `
-  SELECT txn_id AS "txnId" FROM ledger.transactions
-  WHERE payment_id = $1 ORDER BY created_at, txn_id LIMIT 100`;
-
 /** The refunds, captures and cancellations of a payment, oldest first; 100 at most. */
 export async function readRefundIds(database: Queryable, paymentId: string): Promise<string[]> {
-  const rows = await database.query<{ txnId: string }>(refundsSql, [paymentId]);
+  const rows = await database.query<{ txnId: string }>(sql.refunds, [paymentId]);
   return rows.map(({ txnId }) => txnId);
 }
 
 /** Reads layer by layer; nothing is locked, so a payment may move meanwhile. */
 export async function readEffects(database: Queryable, txnId: string): Promise<Effects> {
   const [ledger, entries, events, deadLetters] = await Promise.all([
-    database.query<LedgerRow>(ledgerSql, [txnId]),
-    database.query<Entry>(entriesSql, [txnId]),
-    database.query<EventRow>(eventsSql, [txnId]),
-    database.query<DeadLetter>(deadLettersSql, [txnId]),
+    database.query<LedgerRow>(sql.ledger, [txnId]),
+    database.query<Entry>(sql.entries, [txnId]),
+    database.query<EventRow>(sql.events, [txnId]),
+    database.query<DeadLetter>(sql.deadLetters, [txnId]),
   ]);
   return { ledger, entries, events, deadLetters };
 }
@@ -140,8 +99,8 @@ export async function readEffects(database: Queryable, txnId: string): Promise<E
  * the copy is as of one moment, or the ledger is in PostgreSQL itself.
  */
 export async function readCopyUntil(database: Queryable): Promise<Date | undefined> {
-  const sql = 'SELECT until_micros AS micros FROM ledger.copied WHERE behind';
-  const [row] = await database.query<{ micros: bigint }>(sql);
+  const copied = 'SELECT until_micros AS micros FROM ledger.copied WHERE behind';
+  const [row] = await database.query<{ micros: bigint }>(copied);
   return row && new Date(Number(row.micros / 1_000n));
 }
 
