@@ -34,7 +34,7 @@ export const redis: Part = {
 export const redisRights = {
   gateway:
     '-@all +info +time +ping +client|setname +evalsha +eval +get +set +del +strlen +hget +hgetall +hkeys +hmget +hset +hdel +pexpire +pexpireat +pttl',
-  auditor: '-@all +info +time +ping +client|setname +scan +get +hget +hmget',
+  auditor: '-@all +info +time +ping +client|setname +scan +get +hget +hmget +pttl',
 };
 
 /** A server that is started here, as who may do everything on it. */

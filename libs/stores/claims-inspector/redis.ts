@@ -32,11 +32,13 @@ export function inspectRedisClaims({
   return {
     async look(txnId) {
       const key = keyOf('claim', txnId);
-      const [record, leftMs] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
-      // The fields of a record: see claim.lua.
-      const { f: fingerprint, s: state = '', p: partner = '', a: acceptedAt } = record;
-      if (fingerprint === undefined) return undefined;
-      return { state, partner, fingerprint, leftMs, acceptedAt: new Date(Number(acceptedAt)) };
+      // The fields of a record (see claim.lua) but for its answer, by what the auditor's user may ask.
+      const fields = ['f', 's', 'p', 'a'] as const;
+      const [record, leftMs] = await Promise.all([redis.hmget(key, ...fields), redis.pttl(key)]);
+      const [fingerprint, state, partner, acceptedAt] = record;
+      if (fingerprint == null) return undefined;
+      const claim = { state: state ?? '', partner: partner ?? '', fingerprint, leftMs };
+      return { ...claim, acceptedAt: new Date(Number(acceptedAt)) };
     },
     async expire(txnId) {
       const keys = (['claim', 'shown', 'answer'] as const).map((kind) => keyOf(kind, txnId));
