@@ -62,11 +62,27 @@ export type RedriveOutcome =
 
 /** Everything that is set aside, oldest first within Kafka and within the database. */
 export async function listDeadLetters(sources: DeadLetterSources): Promise<DeadLetter[]> {
+  return [...(await listDeadRecords(sources)), ...(await listDeadRows(sources.database))];
+}
+
+/** Those of Kafka. */
+export async function listDeadRecords(sources: DeadLetterSources): Promise<DeadLetter[]> {
   const records = await withDeadLetterTopic(sources, (reader) => reader.newest());
-  const rows = await sources.database.query<Omit<DeadLetter, 'redriven'>>(statements.list);
-  const found = [...records.map(deadRecord), ...rows];
+  return withRedrives(sources.database, records.map(deadRecord));
+}
+
+/** Those of the database. */
+export async function listDeadRows(database: Queryable): Promise<DeadLetter[]> {
+  const rows = await database.query<Omit<DeadLetter, 'redriven'>>(statements.list);
+  return withRedrives(database, rows);
+}
+
+async function withRedrives(
+  database: Queryable,
+  found: readonly Omit<DeadLetter, 'redriven'>[],
+): Promise<DeadLetter[]> {
   const ids = found.map(({ id }) => id);
-  const redriven = await lastRedrives(sources.database, ids);
+  const redriven = await lastRedrives(database, ids);
   return found.map((each) => ({ ...each, redriven: redriven.get(each.id) ?? null }));
 }
 

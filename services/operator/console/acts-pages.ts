@@ -141,7 +141,7 @@ async function showActs(console: Console, visit: Visit): Promise<Answer> {
     ${data.length === 0 && html`<p>Nobody has done anything yet.</p>`}
     ${actForm(visit.session, 'audit.run')}
     ${hasMore && html`<p><a href="/acts?${query.toString()}">Older</a></p>`}`;
-  return { is: 'page', title: 'Acts', main };
+  return { is: 'page', title: 'Acts', section: 'acts', main };
 }
 
 async function showAct(console: Console, visit: Visit): Promise<Answer> {
@@ -163,7 +163,7 @@ async function showAct(console: Console, visit: Visit): Promise<Answer> {
       )}
     </dl>
     <p><a href="/acts">All acts</a></p>`;
-  return { is: 'page', title: `Act ${act.id}: ${act.act}`, main };
+  return { is: 'page', title: `Act ${act.id}: ${act.act}`, section: 'acts', main };
 }
 
 /** Of an act that is not finished nobody knows more than that it began. */

@@ -4,11 +4,19 @@ import { readFileSync } from 'node:fs';
 /** A file that browsers get from here, with a tag that changes with its bytes. */
 export type Asset = { type: string; bytes: Buffer; tag: string };
 
-const css = 'text/css; charset=utf-8';
+const own = (name: string) => new URL(`public/${name}`, import.meta.url);
+/** As it is published, whatever its package exports to code. */
+const htmx = (name: string) => new URL(name, import.meta.resolve('htmx.org'));
+
+const script = 'text/javascript; charset=utf-8';
 
 /** Every file that browsers may have, by the name under /assets/; nothing else is served. */
 const files: Readonly<Record<string, { type: string; from: URL }>> = {
-  'console.css': { type: css, from: new URL('public/console.css', import.meta.url) },
+  'console.css': { type: 'text/css; charset=utf-8', from: own('console.css') },
+  'console.js': { type: script, from: own('console.js') },
+  'icon.svg': { type: 'image/svg+xml', from: own('icon.svg') },
+  'htmx.min.js': { type: script, from: htmx('htmx.min.js') },
+  'hx-sse.min.js': { type: script, from: htmx('ext/hx-sse.min.js') },
 };
 
 const read = new Map<string, Asset>();

@@ -1,7 +1,9 @@
 import type { Database } from '@triplock/postgres';
 import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { Config } from './config.ts';
+import type { FlowWatch } from './flow.ts';
 import type { Html } from './html.ts';
+import type { Section } from './layout.ts';
 
 /** What an operator may do, each as well what those before it may. */
 export const roles = ['viewer', 'operator', 'admin'] as const;
@@ -53,6 +55,8 @@ export type Console = {
   /** By each kind of act the role that may do it; without one its acts are refused. */
   acting: { operator: Database | undefined; partners: Database | undefined };
   sessions: Sessions;
+  /** What every process tells. */
+  flow: FlowWatch;
   crashPoints: CrashPoints;
   logger: Logger;
   now: () => Date;
@@ -85,7 +89,7 @@ export type Route = {
 /** What a route answers; how it looks on the wire is the server's matter. */
 export type Answer =
   /** A whole page; its frame is the layout's. */
-  | { is: 'page'; title: string; main: Html; status?: number }
+  | { is: 'page'; title: string; main: Html; section?: Section; status?: number }
   /** A piece that replaces another one of a page that is open. */
   | { is: 'fragment'; html: Html }
   /** As JSON, bigints as numbers or texts as the commands' `--json` has them. */

@@ -2,6 +2,7 @@ import { openDatabase, type Database } from '@triplock/postgres';
 import { runService } from '@triplock/runtime';
 import { readConfig } from './config.ts';
 import type { Console } from './console.ts';
+import { watchFlow } from './flow.ts';
 import { createConsoleServer } from './server.ts';
 import { operatorConsole } from './service.ts';
 import { openSessions } from './sessions.ts';
@@ -25,6 +26,8 @@ await runService(operatorConsole, readConfig, async (config, service) => {
     return pool;
   };
   const records = openAs(config.DATABASE_URL, 2)!;
+  const flow = watchFlow(config.PROCESS_URLS);
+  service.onClose('flow', () => flow.close());
   const context: Console = {
     config,
     database,
@@ -34,6 +37,7 @@ await runService(operatorConsole, readConfig, async (config, service) => {
       partners: openAs(config.PARTNERS_DATABASE_URL, 1),
     },
     sessions: openSessions(records, Date.now),
+    flow,
     crashPoints: service.crashPoints,
     logger,
     now: () => new Date(),

@@ -1,0 +1,196 @@
+import {
+  counterNames,
+  gaugeNames,
+  gaugeOf,
+  type CounterName,
+  type GaugeName,
+  type ProcessFigures,
+} from './process-figures.ts';
+
+/** A process of the system that can be asked how it is. */
+export type KnownProcess = { name: string; url: string };
+
+/** How a process was at the last look. */
+export type ProcessState = {
+  name: string;
+  /** Its service: its name without the number of a replica. */
+  service: string;
+} & (
+  | { is: 'up'; startedAt: Date; cpuShare: number | null; memoryBytes: number }
+  | { is: 'away'; since: Date; why: string }
+);
+
+/** Figures of one moment by the names of the hops; `null` where nobody tells. */
+export type Flow = {
+  at: Date;
+  /** From when on there is anything to show: a console that was started again begins anew. */
+  since: Date;
+  /** Seconds between two looks now: 2 while somebody looks, else 15. */
+  everySeconds: number;
+  perSecond: Readonly<Record<CounterName, number | null>>;
+  /** In the last minute, or since this console began if that is later. */
+  lastMinute: Readonly<Record<CounterName, number | null>>;
+  gauges: Readonly<Record<GaugeName, number | null>>;
+  processes: readonly ProcessState[];
+  /** The last hour, oldest first: a point for each quarter of a minute. */
+  hour: readonly Point[];
+};
+
+/** A quarter of a minute of the last hour; rates a second. */
+export type Point = { at: Date } & Record<ChartName, number | null>;
+export type ChartName = 'accepted' | 'read' | 'published' | 'delivered' | 'caught' | 'oldest';
+
+const pointMs = 15_000;
+const pointsMax = 240;
+const minuteMs = 60_000;
+/** A rate is taken over so long, so that it does not flicker. */
+const rateMs = 10_000;
+
+type Totals = Record<CounterName, number>;
+/** All that was counted until a moment, since this console began. */
+type Moment = { at: number; totals: Totals };
+type Seen = { figures: ProcessFigures; at: number };
+
+/** What the looks so far have left. */
+export type History = {
+  since: number;
+  processes: readonly (KnownProcess & { state: ProcessState; seen: Seen | undefined })[];
+  /** Of a bit more than a minute, oldest first. */
+  moments: readonly Moment[];
+  points: readonly Point[];
+};
+
+/** Nothing yet: every process is yet to be asked. */
+export function newHistory(known: readonly KnownProcess[]): History {
+  const since = Date.now();
+  const processes = known.map((each) => {
+    const service = each.name.replace(/-\d+$/, '');
+    const why = 'it was not asked yet';
+    const state = { name: each.name, service, is: 'away', since: new Date(since), why } as const;
+    return { ...each, state, seen: undefined };
+  });
+  const none = Object.fromEntries(counterNames.map((name) => [name, 0])) as Totals;
+  return { since, processes, moments: [{ at: since, totals: none }], points: [] };
+}
+
+/** Counts on by what each process says more than before, all of it where it began anew. */
+export function remember(
+  { since, processes, moments, points }: History,
+  answers: readonly (ProcessFigures | string)[],
+  at: number,
+): History {
+  const totals = { ...moments.at(-1)!.totals };
+  const now = processes.map((known, nth) => {
+    const answer = answers[nth]!;
+    const { state, seen } = known;
+    if (typeof answer === 'string') {
+      const from = state.is === 'away' ? state.since : new Date(at);
+      const { name, service } = state;
+      return { ...known, state: { name, service, is: 'away', since: from, why: answer } as const };
+    }
+    addNew(totals, answer, seen?.figures);
+    return {
+      ...known,
+      state: stateOf(state, { figures: answer, at }, seen),
+      seen: { figures: answer, at },
+    };
+  });
+  const kept = moments.filter((each, nth) => {
+    return each.at > at - minuteMs || (moments[nth + 1]?.at ?? at) > at - minuteMs;
+  });
+  const history = { since, processes: now, moments: [...kept, { at, totals }], points };
+  return { ...history, points: withPoint(history) };
+}
+
+/** What a process counted before this console saw it first happened at no known time. */
+function addNew(totals: Totals, now: ProcessFigures, before: ProcessFigures | undefined): void {
+  if (before === undefined) return;
+  const begunAnew = now.startedAt !== before.startedAt;
+  for (const name of counterNames) {
+    const from = begunAnew ? 0 : (before.counters[name] ?? 0);
+    totals[name] += Math.max(0, (now.counters[name] ?? 0) - from);
+  }
+}
+
+function stateOf(
+  { name, service }: ProcessState,
+  now: Seen,
+  before: Seen | undefined,
+): ProcessState {
+  const { startedAt, cpuSeconds, memoryBytes } = now.figures;
+  const goesOn = before !== undefined && before.figures.startedAt === startedAt;
+  const cpuShare = goesOn
+    ? Math.max(0, cpuSeconds - before.figures.cpuSeconds) /
+      Math.max(0.001, (now.at - before.at) / 1_000)
+    : null;
+  const started = new Date(startedAt * 1_000);
+  return { name, service, is: 'up', startedAt: started, cpuShare, memoryBytes };
+}
+
+function withPoint(history: History): Point[] {
+  const { at } = history.moments.at(-1)!;
+  const slot = Math.floor(at / pointMs) * pointMs;
+  const { perSecond, lastMinute, gauges } = figuresOf(history);
+  const caught = together(lastMinute);
+  const oldest = Math.max(...oldestOf(gauges).map((each) => each ?? -1));
+  const { accepted, read, published, delivered } = perSecond;
+  const point = {
+    accepted,
+    read,
+    published,
+    delivered,
+    caught,
+    oldest: oldest < 0 ? null : oldest,
+  };
+  const before = history.points.filter((each) => each.at.getTime() < slot);
+  return [...before, { at: new Date(slot), ...point }].slice(-pointsMax);
+}
+
+/** How old the oldest of each hop is. */
+function oldestOf(gauges: Flow['gauges']): (number | null)[] {
+  const { unreadOldest, outboxOldest, notifierOldest, settlementOldest, webhooksOldest } = gauges;
+  return [unreadOldest, outboxOldest, notifierOldest, settlementOldest, webhooksOldest];
+}
+
+function together(counted: Flow['lastMinute']): number | null {
+  const { caughtByClaims, caughtByLedger, caughtByInbox } = counted;
+  const told = [caughtByClaims, caughtByLedger, caughtByInbox].filter((each) => each !== null);
+  return told.length === 0 ? null : told.reduce((sum, each) => sum + each, 0);
+}
+
+function figuresOf({
+  processes,
+  moments,
+}: History): Pick<Flow, 'perSecond' | 'lastMinute' | 'gauges'> {
+  const up = processes.flatMap(({ state, seen }) =>
+    state.is === 'up' && seen ? seen.figures : [],
+  );
+  const last = moments.at(-1)!;
+  const byCounter = (figure: (name: CounterName) => number) =>
+    Object.fromEntries(
+      counterNames.map((name) => {
+        const isTold = up.some(({ counters }) => counters[name] !== undefined);
+        return [name, isTold ? figure(name) : null];
+      }),
+    ) as Flow['perSecond'];
+  const back = (ms: number) => moments.findLast((each) => each.at <= last.at - ms) ?? moments[0]!;
+  const [forRate, minuteAgo] = [back(rateMs), back(minuteMs)];
+  const seconds = Math.max(1, (last.at - forRate.at) / 1_000);
+  const gaugeFor = (name: GaugeName) => [name, gaugeOf(up, name) ?? null] as const;
+  return {
+    perSecond: byCounter((name) => (last.totals[name] - forRate.totals[name]) / seconds),
+    lastMinute: byCounter((name) => last.totals[name] - minuteAgo.totals[name]),
+    gauges: Object.fromEntries(gaugeNames.map(gaugeFor)) as Flow['gauges'],
+  };
+}
+
+/** What there is to show. */
+export function flowIn(history: History): Omit<Flow, 'everySeconds'> {
+  return {
+    at: new Date(history.moments.at(-1)!.at),
+    since: new Date(history.since),
+    ...figuresOf(history),
+    processes: history.processes.map(({ state }) => state),
+    hour: history.points,
+  };
+}

@@ -1,0 +1,186 @@
+import { loadStatements, type Queryable } from '@triplock/postgres';
+import { Refusal } from './console.ts';
+
+const sql = loadStatements(import.meta.url, 'listings.sql', [
+  'deliveries',
+  'endpoints',
+  'settlements',
+  'partners',
+  'refusedMessages',
+  'scheduledAudit',
+  'slices',
+  'losses',
+]);
+
+/** A webhook in the list of all. */
+export type ListedDelivery = {
+  /** The webhook-id, and which of its event's from the second on. */
+  id: string;
+  event: string;
+  ordinal: number;
+  /** When it was made, to the microsecond. */
+  place: string;
+  partner: string;
+  about: string;
+  type: string;
+  state: string;
+  attempts: number;
+  lastStatus: number | null;
+  lastOutcome: string | null;
+  createdAt: Date;
+  nextAttemptAt: Date;
+  finishedAt: Date | null;
+};
+
+const pageSize = 50;
+
+/** Which webhooks to list. */
+export type DeliveryFilter = { partner?: string; state?: 'failed' };
+
+/**
+ * A page of webhooks, newest first.
+ *
+ * @throws Refusal for a cursor that is none.
+ */
+export async function listDeliveries(
+  database: Queryable,
+  { partner, state }: DeliveryFilter,
+  cursor: string | undefined,
+): Promise<{ deliveries: ListedDelivery[]; next?: string }> {
+  const after = cursor === undefined ? [null, null, null] : placeIn(cursor);
+  const values = [partner ?? null, state === 'failed', pageSize + 1, ...after];
+  const rows = await database.query<ListedDelivery>(sql.deliveries, values);
+  const deliveries = rows.slice(0, pageSize);
+  const last = deliveries.at(-1);
+  if (rows.length <= pageSize || last === undefined) return { deliveries };
+  const text = [last.event, last.ordinal, last.place].join(' ');
+  return { deliveries, next: Buffer.from(text).toString('base64url') };
+}
+
+/** A place is good in every list of webhooks: one that is narrower just has fewer behind it. */
+function placeIn(cursor: string): string[] {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  const [, event, ordinal, at] =
+    /^([0-9a-f-]{36}) (\d{1,2}) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d+:-]{0,20})$/.exec(text) ?? [];
+  if (at === undefined) throw new Refusal('invalid_request', 'This is no place in this list.');
+  return [at, event!, ordinal!];
+}
+
+/** Where a partner's webhooks go. */
+export type ListedEndpoint = {
+  id: string;
+  partner: string;
+  url: string;
+  description: string | null;
+  /** The types of events that it wants; null for all. */
+  types: string[] | null;
+  verified: boolean;
+  disabledAt: Date | null;
+  madeAt: Date;
+  secondSecretUntil: Date | null;
+};
+
+/** The endpoints of a partner, or of all: 500 at most. */
+export function listEndpoints(database: Queryable, partner?: string): Promise<ListedEndpoint[]> {
+  return database.query<ListedEndpoint>(sql.endpoints, [partner ?? null]);
+}
+
+/** What a partner is owed of a day in one currency, in minor units. */
+export type ListedSettlement = {
+  partner: string;
+  day: string;
+  currency: string;
+  gross: bigint;
+  refunds: bigint;
+  net: bigint;
+  payments: bigint;
+  refundCount: bigint;
+};
+
+/** Which days, both included, as `yyyy-mm-dd`; of one partner or of all. */
+export type SettlementDays = { partner?: string; from: string; until: string };
+
+/** What partners are owed by day, the newest first. */
+export function listSettlements(
+  database: Queryable,
+  { partner, from, until }: SettlementDays,
+  max: number,
+): Promise<ListedSettlement[]> {
+  const values = [partner ?? null, from, until, max];
+  return database.query<ListedSettlement>(sql.settlements, values);
+}
+
+/** A partner and what may be shown of its keys, the oldest first; times as RFC 3339. */
+export type ShownPartner = {
+  id: string;
+  createdAt: Date;
+  cardNumbersAllowed: boolean;
+  keys: { prefix: string | null; createdAt: string; revokedAt: string | null }[];
+};
+
+/** Partners by name, 100 at a time. */
+export function listShownPartners(database: Queryable, after?: string): Promise<ShownPartner[]> {
+  return database.query<ShownPartner>(sql.partners, [after ?? null]);
+}
+
+/** A message of Pub/Sub that a consumer refused. */
+export type RefusedMessage = {
+  consumer: string;
+  id: string;
+  reason: string;
+  detail: string;
+  at: Date;
+  bytes: number;
+  /** Its first 2 000 bytes; what is no text is escaped. */
+  text: string;
+};
+
+/** The newest messages that were no events. */
+export function listRefusedMessages(database: Queryable, max: number): Promise<RefusedMessage[]> {
+  return database.query<RefusedMessage>(sql.refusedMessages, [max]);
+}
+
+/** The last scheduled audit, by check: how many ids, and since when the oldest. */
+export type ScheduledAudit = {
+  endedAt: Date | null;
+  tookMs: number;
+  dueAt: Date;
+  drift: Record<string, number>;
+  inFlight: Record<string, number>;
+  inFlightSince: Record<string, string>;
+  waiting: Record<string, number>;
+  waitingSince: Record<string, string>;
+};
+
+/** A window of time that was compared and closed. */
+export type ClosedSlice = {
+  nth: number;
+  from: Date;
+  until: Date;
+  closedAt: Date;
+  hash: string;
+  /** Found otherwise since than it was closed. */
+  doubted: boolean;
+};
+
+/** Records that Kafka lost before they were read, up to and without the last offset. */
+export type Loss = {
+  id: bigint;
+  topic: string;
+  partition: number;
+  from: bigint;
+  to: bigint;
+  why: string;
+  foundAt: Date;
+  acknowledgedAt: Date | null;
+};
+
+/** What the auditors found, as they left it in the database. */
+export async function readAudits(database: Queryable) {
+  const [[last], slices, losses] = await Promise.all([
+    database.query<ScheduledAudit>(sql.scheduledAudit),
+    database.query<ClosedSlice>(sql.slices),
+    database.query<Loss>(sql.losses),
+  ]);
+  return { last: last!, slices, losses };
+}

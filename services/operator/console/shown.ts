@@ -1,0 +1,159 @@
+import { formatSpan } from '../terminal.ts';
+import { html, type Html, type Shown } from './html.ts';
+import { words } from './words.ts';
+
+/** A moment with its zone, to the second or the millisecond; the machine's form beside it. */
+export function time(at: Date, precision: 'seconds' | 'milliseconds' = 'seconds'): Html {
+  const iso = at.toISOString();
+  const clock = precision === 'seconds' ? iso.slice(11, 19) : iso.slice(11, 23);
+  return html`<time datetime="${iso}">${iso.slice(0, 10)} <b>${clock}</b> UTC</time>`;
+}
+
+const moneyFormats = new Map<string, Intl.NumberFormat>();
+
+/** Money in minor units as `Intl` writes it, with the currency's code; exact, whatever its size. */
+export function money(minorUnits: bigint | number | string, currency: string): string {
+  let format = moneyFormats.get(currency);
+  if (format === undefined) {
+    format = new Intl.NumberFormat('en', {
+      style: 'currency',
+      currency,
+      currencyDisplay: 'code',
+    });
+    moneyFormats.set(currency, format);
+  }
+  return format.format(decimal(minorUnits, currency) as Intl.StringNumericLiteral);
+}
+
+/** Money in minor units as a plain decimal, for files that machines read: `12.50`. */
+export function decimal(minorUnits: bigint | number | string, currency: string): string {
+  const digits = minorDigits(currency);
+  const value = BigInt(minorUnits);
+  const text = (value < 0n ? -value : value).toString().padStart(digits + 1, '0');
+  const fraction = digits === 0 ? '' : `.${text.slice(-digits)}`;
+  return `${value < 0n ? '-' : ''}${text.slice(0, text.length - digits)}${fraction}`;
+}
+
+/** A decimal that a person wrote, in minor units; nothing when it is none of this currency. */
+export function minorUnits(text: string, currency: string): bigint | undefined {
+  const digits = minorDigits(currency);
+  const [, whole, fraction = ''] = /^(\d{1,12})(?:\.(\d{1,4}))?$/.exec(text.trim()) ?? [];
+  if (whole === undefined || fraction.length > digits) return undefined;
+  return BigInt(whole + fraction.padEnd(digits, '0'));
+}
+
+function minorDigits(currency: string): number {
+  const format = new Intl.NumberFormat('en', { style: 'currency', currency });
+  return format.resolvedOptions().maximumFractionDigits ?? 2;
+}
+
+const whole = new Intl.NumberFormat('en');
+const rounded = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
+
+/** A number of things. */
+export function number(many: number | bigint): string {
+  return whole.format(many);
+}
+
+/** A rate a second: three digits, and never 0 where there was something. */
+export function rate(perSecond: number): string {
+  if (perSecond > 0 && perSecond < 0.01) return '< 0.01';
+  return rounded.format(perSecond);
+}
+
+/** Seconds for people. */
+export function seconds(many: number): string {
+  return formatSpan(many * 1_000);
+}
+
+/** Bytes of memory. */
+export function mebibytes(bytes: number): string {
+  return `${whole.format(Math.round(bytes / 2 ** 20))} MiB`;
+}
+
+/** How a state looks: good and over, bad and over, or still to come. */
+const tones: Readonly<Record<string, 'good' | 'bad' | 'wait'>> = {
+  succeeded: 'good',
+  captured: 'good',
+  delivered: 'good',
+  published: 'good',
+  up: 'good',
+  open: 'good',
+  good: 'good',
+  drift: 'bad',
+  doubted: 'bad',
+  'open-loss': 'bad',
+  failed: 'bad',
+  parked: 'bad',
+  away: 'bad',
+  disabled: 'bad',
+  disputed: 'bad',
+};
+
+/** A state in a pill; its word says all, and the colour only helps. */
+export function state(name: string): Html {
+  return html`<span class="pill ${tones[name] ?? 'wait'}">${words.states[name] ?? name}</span>`;
+}
+
+/** An id that is copied rather than read. */
+export function id(text: string): Html {
+  return html`<code>${text}</code>`;
+}
+
+/** A column: its heading, and `figure` where it is aligned to the right. */
+export type Head = string | { figure: string };
+
+/** A table that scrolls by itself on a narrow screen. `empty` is shown where it has no row. */
+export function table(
+  caption: string,
+  heads: readonly Head[],
+  { rows, empty }: { rows: readonly (readonly Shown[])[]; empty: string },
+): Html {
+  if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
+  const isFigure = heads.map((head) => typeof head !== 'string');
+  return html`<div class="scroll" role="region" aria-label="${caption}" tabindex="0">
+    <table>
+      <caption class="unseen">
+        ${caption}
+      </caption>
+      <thead>
+        <tr>
+          ${heads.map((head) =>
+            typeof head === 'string'
+              ? html`<th scope="col">${head}</th>`
+              : html`<th scope="col" class="figure">${head.figure}</th>`,
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (cells) =>
+            html`<tr>
+              ${cells.map((cell, nth) =>
+                isFigure[nth] ? html`<td class="figure">${cell}</td>` : html`<td>${cell}</td>`,
+              )}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** What is known of one thing, as names and values; what is not there is left out. */
+export function facts(pairs: readonly (readonly [name: string, value: Shown])[]): Html {
+  const there = pairs.filter(([, value]) => value !== undefined && value !== null && value !== '');
+  return html`<dl class="facts">
+    ${there.map(
+      ([name, value]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${value}</dd>
+        </div>`,
+    )}
+  </dl>`;
+}
+
+/** The first text of a query's field, trimmed; nothing where it is empty. */
+export function field(query: URLSearchParams, name: string): string | undefined {
+  return query.get(name)?.trim() || undefined;
+}
