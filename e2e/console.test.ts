@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser } from 'playwright-core';
+import { killProcess } from '@triplock/launcher';
+import { eventually } from '@triplock/testing';
+import { accessibilityOf, chromiumPath, openBrowser, openPage } from './test/browser.ts';
+import { newKey } from './test/partner.ts';
+import { home, onTheSystem, restore } from './test/system.ts';
+
+const on = onTheSystem();
+const skip = chromiumPath === undefined && 'there is no Chromium: apt-get install chromium';
+
+let browser: Browser | undefined;
+before(async () => {
+  if (!skip) browser = await openBrowser();
+});
+after(() => browser?.close());
+
+const at = (path: string) => new URL(path, on.system.console).href;
+const order = { amount: 12_50, currency: 'EUR', reference: '<img src=x onerror=alert(1)>' };
+
+async function paid(): Promise<{ id: string; key: string }> {
+  const key = newKey();
+  const answer = await on.acme.pay(key, order);
+  assert.equal(answer.status, 202, answer.body);
+  const { id } = JSON.parse(answer.body) as { id: string };
+  await on.acme.payment(id, 30);
+  await eventually(async () => (await on.look.webhooks(id)).length > 0);
+  return { id, key };
+}
+
+test('a payment is found by its key and followed to its webhook', { skip }, async () => {
+  const { id, key } = await paid();
+  const { page, complaints } = await openPage(browser!);
+  await page.goto(at('/'));
+  await page.getByRole('searchbox').fill(key);
+  await page.getByRole('button', { name: 'Find' }).click();
+  await page.waitForURL(at(`/payments/${id}`));
+  const way = await page.locator('ol.way').innerText();
+  const layers = ['Guard 1', 'Kafka', 'Guard 2', 'Guard 3a', 'Guard 3b', 'Webhook'];
+  for (const layer of layers) assert.match(way, new RegExp(layer));
+  assert.match(await page.locator('main').innerText(), /EUR\s12\.50/);
+  await page.getByRole('link', { name: 'Ask the layers' }).click();
+  await page.getByText(/completed, kept/).waitFor();
+  await page.getByRole('link', { name: 'Show the raw forms' }).click();
+  await page.locator('#raw pre').first().waitFor();
+  // What the partner wrote is text, wherever it is shown.
+  assert.equal(await page.locator('main img').count(), 0);
+  assert.deepEqual(complaints, []);
+  await page.close();
+});
+
+test(
+  'the flow tells, without a reload, what passes and which process is away',
+  { skip },
+  async () => {
+    const { page, complaints } = await openPage(browser!);
+    await page.goto(at('/'));
+    const gateway = page.getByRole('region', { name: 'ingest-gateway' });
+    const worker = page.getByRole('region', { name: 'ledger-worker' });
+    const key = newKey();
+    for (let copy = 0; copy < 3; copy += 1) await on.acme.pay(key, order);
+    await gateway.locator('.caught.some').waitFor({ timeout: 20_000 });
+    await killProcess({ home, name: 'ledger-worker-1' });
+    try {
+      await worker.getByText('1 of 2 up').waitFor({ timeout: 20_000 });
+    } finally {
+      await restore();
+    }
+    await worker.getByText('2 of 2 up').waitFor({ timeout: 30_000 });
+    assert.deepEqual(complaints, []);
+    await page.close();
+  },
+);
+
+test('an audit is run by its form, and recorded with its reason', { skip }, async () => {
+  const { page, complaints } = await openPage(browser!);
+  await page.goto(at('/audit'));
+  await page.getByLabel('Reason').fill('a look after the fault');
+  await page.getByRole('button', { name: 'Run the audit now' }).click();
+  await page.waitForURL(/\/acts\/\d+$/, { timeout: 60_000 });
+  const act = await page.locator('main').innerText();
+  assert.match(act, /a look after the fault/);
+  assert.match(act, /audit\.run/);
+  assert.deepEqual(complaints, []);
+  await page.close();
+});
+
+const widths = { desk: { width: 1_280, height: 860 }, phone: { width: 390, height: 844 } };
+const pages = [
+  '/',
+  '/payments',
+  '/payments?status=nothing',
+  '/payments/find?q=nobody-has-this',
+  '/dead-letters',
+  '/webhooks?partner=acme',
+  '/settlements',
+  '/partners',
+  '/audit',
+  '/acts',
+  '/nothing-here',
+];
+
+for (const [name, size] of Object.entries(widths)) {
+  test(
+    `axe finds nothing on any page, ${name}, and none is wider than its screen`,
+    { skip },
+    async () => {
+      const { id } = await paid();
+      for (const path of [...pages, `/payments/${id}`]) {
+        for (const colorScheme of ['light', 'dark'] as const) {
+          const { page, complaints } = await openPage(browser!, size);
+          await page.emulateMedia({ colorScheme });
+          await page.goto(at(path));
+          assert.deepEqual(await accessibilityOf(page), [], `${path}, ${colorScheme}`);
+          const over = await page.evaluate<number>(
+            'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+          );
+          assert.equal(over, 0, `${path} is wider than ${size.width} px`);
+          assert.deepEqual(complaints, [], path);
+          await page.close();
+        }
+      }
+    },
+  );
+}
+
+test('the first page comes in less than 150 KB, and from the console alone', { skip }, async () => {
+  const { page } = await openPage(browser!);
+  const loaded: Promise<{ url: string; bytes: number }>[] = [];
+  page.on('response', (answer) => {
+    const url = answer.url();
+    if (url.endsWith('/flow/events')) return;
+    loaded.push(answer.body().then(({ length: bytes }) => ({ url, bytes })));
+  });
+  await page.goto(at('/'));
+  await eventually(async () => loaded.length >= 6);
+  const all = await Promise.all(loaded);
+  const bytes = all.reduce((sum, each) => sum + each.bytes, 0);
+  assert.ok(bytes < 150_000, `${bytes} bytes`);
+  for (const { url } of all) assert.equal(new URL(url).origin, new URL(at('/')).origin);
+  await page.close();
+});
