@@ -85,7 +85,10 @@ export function settingsOf(
     ...('WEBHOOK_KEYS' in service.settings && { WEBHOOK_KEYS_FILE: wiring.webhookKeysFile }),
     ...('ACTION_KEYS' in service.settings && { ACTION_KEYS_FILE: wiring.actionKeysFile }),
     ...('KAFKA_BROKERS' in service.settings && { KAFKA_BROKERS: addresses.kafka }),
-    ...('PUBSUB_PROJECT_ID' in service.settings && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
+    ...('PUBSUB_PROJECT_ID' in service.settings && {
+      PUBSUB_PROJECT_ID: pubsubProject,
+      PUBSUB_EMULATOR_HOST: addresses.pubsub,
+    }),
     // The emulator has no limit on a key.
     ...(events?.does === 'publish' && { ORDERING_KEYS: '8' }),
     ...(claims && claimSettings(service, wiring)),

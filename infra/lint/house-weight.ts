@@ -19,7 +19,7 @@ export type Weight = {
 
 /** Counts follow from subjects: who reaches one of these looks first for what has no user. */
 export const limits: Readonly<Omit<Weight, 'medianLines'>> = {
-  files: 1_040,
+  files: 1_060,
   productFiles: 500,
   dust: 30,
   parts: 5,

@@ -28,8 +28,12 @@ const licences = [
   ...['BlueOak-1.0.0', 'Unlicense', 'Python-2.0', 'CC-BY-4.0'],
 ];
 
-/** Packages whose manifest has its licence in a field of before, and which it is. */
+/** Packages of the tests alone that ask for more, which nobody is given a copy of. */
+const ofTests = ['axe-core@4.14.1'];
+
+/** Packages whose manifest has no licence where it belongs, or misspells it, and which it is. */
 const readByHand: Readonly<Record<string, string>> = {
+  'htmx.org@4.0.1': '0BSD',
   'buildcheck@0.0.7': 'MIT',
   'cpu-features@0.0.10': 'MIT',
   'ssh2@1.17.0': 'MIT',
@@ -69,12 +73,12 @@ function folderOf(path: string): string {
 export function findUnlicensed(lock: Lock): string[] {
   return Object.entries(lock).flatMap(([path, { license, version }]) => {
     const name = `${folderOf(path)}@${version}`;
-    const given = license ?? readByHand[name] ?? 'no licence';
+    const given = readByHand[name] ?? license ?? 'no licence';
     const choices = given.replace(/^\((.*)\)$/, '$1').split(' OR ');
     const allowed = choices.some((each) =>
       each.split(' AND ').every((one) => licences.includes(one)),
     );
-    return allowed ? [] : [`${name}: ${given}`];
+    return allowed || ofTests.includes(name) ? [] : [`${name}: ${given}`];
   });
 }
 

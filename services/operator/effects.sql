@@ -16,8 +16,8 @@ SELECT debit_account AS debit, credit_account AS credit, amount, currency, creat
 FROM ledger.entries WHERE txn_id = $1
 
 -- name: events
--- $1 id. A row: one of its events, in order, and what every consumer made of it. Events are found by
--- their payment, which they are ordered by; the id alone has no index.
+-- $1 id. A row: one of its events, in order, and what every consumer made of it. Events are found
+-- by their payment, which they are ordered by; the id alone has no index.
 SELECT o.event_id AS "eventId", o.event_type AS type, o.sequence, o.created_at AS "createdAt",
        split_part(o.traceparent, '-', 2) AS "traceId", o.state, o.published_at AS "publishedAt",
        coalesce(p.copies, 0) AS copies, coalesce(p.altered, 0) AS altered,

@@ -32,7 +32,7 @@ export function inspectRedisClaims({
   return {
     async look(txnId) {
       const key = keyOf('claim', txnId);
-      // The fields of a record (see claim.lua) but for its answer, by what the auditor's user may ask.
+      // Fields of a record (see claim.lua), by what the auditor's user may ask.
       const fields = ['f', 's', 'p', 'a'] as const;
       const [record, leftMs] = await Promise.all([redis.hmget(key, ...fields), redis.pttl(key)]);
       const [fingerprint, state, partner, acceptedAt] = record;

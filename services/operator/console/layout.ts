@@ -19,8 +19,8 @@ export type Section = keyof typeof sections;
 export type Framed = { title: string; main: Html; section?: Section };
 
 /**
- * htmx asks, swaps and does nothing else: no code in attributes, no styles of its own, no pages kept
- * in the browser's store.
+ * htmx asks, swaps and does nothing else: no code in attributes, no styles of its own, no pages
+ * kept in the browser's store.
  */
 const htmxConfig = JSON.stringify({ includeIndicatorCSS: false, history: false });
 

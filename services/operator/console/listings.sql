@@ -1,11 +1,11 @@
--- What the console lists beside payments. Everything is read partner by partner, by the indexes that
--- partners' own lists have, so that the newest of all partners cost a look into each.
+-- What the console lists beside payments. Everything is read partner by partner, by the indexes
+-- that partners' own lists have, so that the newest of all partners cost a look into each.
 
 -- name: deliveries
 -- A page of webhooks, newest first.
 --
--- $1 the partner or null for all, $2 whether only those that were given up, $3 how many at most, $4 to
--- $6 time, event and number of the webhook after which the page begins, or null.
+-- $1 the partner or null for all, $2 whether only those that were given up, $3 how many at most,
+-- $4 to $6 time, event and number of the webhook after which the page begins, or null.
 -- A row: a webhook, with its place in the list. Fewer rows than $3: the list ends here.
 SELECT delivery.*
 FROM partners.partners
@@ -60,7 +60,8 @@ LIMIT $4
 -- name: partners
 -- Partners with what may be shown of their keys, by name.
 --
--- $1 the partner after which to begin, or null. A row: a partner; 100 at most. Keys' times are texts.
+-- $1 the partner after which to begin, or null. A row: a partner; 100 at most. Times of keys are
+-- texts.
 SELECT id, created_at AS "createdAt", card_numbers_allowed AS "cardNumbersAllowed", (
   SELECT coalesce(jsonb_agg(
     jsonb_build_object('prefix', prefix, 'createdAt', k.created_at, 'revokedAt', revoked_at)
@@ -95,8 +96,8 @@ SELECT ended_at AS "endedAt", took_ms AS "tookMs", due_at AS "dueAt", drift,
 FROM auditor.scheduled_audit
 
 -- name: slices
--- The newest windows of time that were compared in every layer and closed. No parameters; 20 rows at
--- most.
+-- The newest windows of time that were compared in every layer and closed. No parameters; 20 rows
+-- at most.
 SELECT nth, from_time AS "from", until_time AS "until", closed_at AS "closedAt",
        encode(hash, 'hex') AS hash,
        EXISTS (SELECT FROM auditor.doubted_slices AS doubted WHERE doubted.nth = slice.nth) AS doubted

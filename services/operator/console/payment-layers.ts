@@ -15,7 +15,7 @@ import { words } from './words.ts';
 
 const say = words.payment;
 
-/** How long a page may ask the layers; what does not answer by then is named by the trace itself. */
+/** How long a page may ask the layers. */
 const askWithinMs = 20_000;
 
 /** What only the layers themselves have: the claim, copies in Kafka, the provider's own word. */

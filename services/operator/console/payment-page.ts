@@ -134,7 +134,7 @@ function webhookRow(each: Webhook): Shown[] {
   ];
 }
 
-/** What is asked for when somebody wants it: a link without a script, a piece of this page with it. */
+/** What is asked for when somebody wants it: a link, or with a script a piece of this page. */
 function onDemand({ id: txnId }: PaymentView): Html {
   return html`<h2>${say.layersNow}</h2>
     <p class="hint">${say.layersHint}</p>

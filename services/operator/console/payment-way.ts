@@ -20,7 +20,7 @@ export type Step = {
  * The way of a transaction through the layers, in order of time. What has no time of its own stays
  * behind the step before it.
  */
-export function wayOf(view: PaymentView): Step[] {
+function wayOf(view: PaymentView): Step[] {
   const steps = [
     ...acceptedSteps(view),
     ...ledgerSteps(view),

@@ -43,8 +43,8 @@ FROM auditor.provider_journal WHERE txn_id = $1 ORDER BY created_at, kind DESC L
 -- name: deliveries
 -- Its webhooks, with every attempt.
 --
--- $1 id. A row: an attempt, or a webhook that was not attempted yet. An address is shown without its
--- query, which may hold a secret.
+-- $1 id. A row: an attempt, or a webhook that was not attempted yet. An address is shown without
+-- its query, which may hold a secret.
 SELECT notifier.delivery_name(delivery.event_id, delivery.ordinal) AS id, delivery.state,
        delivery.created_at AS "createdAt", delivery.finished_at AS "finishedAt",
        delivery.next_attempt_at AS "nextAttemptAt", delivery.body::json ->> 'type' AS type,

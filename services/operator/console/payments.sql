@@ -5,8 +5,8 @@
 -- One page of all partners' payments, newest first.
 --
 -- $1 how many rows at most, $2 and $3 the time and id of the payment after which the page begins,
--- $4 a state, $5 whether it was authorised, $6 made from then on, $7 made before then; $2 to $7 null
--- where not wished for.
+-- $4 a state, $5 whether it was authorised, $6 made from then on, $7 made before then; $2 to $7
+-- null where not wished for.
 -- A row: a payment. Fewer rows than $1: the list ends here.
 --
 -- There is no index of all payments by time, which every post would have to write: those of each
@@ -53,8 +53,8 @@ LIMIT $1
 -- One page of a partner's payments, newest first, and how far was looked for it.
 --
 -- $1 how many rows at most, $2 to $7 as above, $8 the partner, $9 a reference, $10 a currency, $11
--- and $12 the least and the greatest amount, minor units; $13 how many to look through at most: more
--- than $1 where currency or amount are wished for, which no index has.
+-- and $12 the least and the greatest amount, minor units; $13 how many to look through at most:
+-- more than $1 where currency or amount are wished for, which no index has.
 -- A row: a payment, or nothing but how far was looked where none of them fits. No row: there are no
 -- more. Fewer than $13 were looked through: the list ends here.
 WITH looked AS MATERIALIZED (

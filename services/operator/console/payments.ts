@@ -149,7 +149,7 @@ function digestOf({ partner, status, from, until, reference, currency, amount }:
   return createHash('sha256').update(JSON.stringify(all)).digest('base64url').slice(0, 16);
 }
 
-/** Every payment of a list, page by page, up to a limit: `more` tells that it had not come to its end. */
+/** Every payment of a list, page by page, up to a limit. `more`: the list had not ended by then. */
 export async function* allPayments(
   database: Queryable,
   filter: PaymentFilter,
