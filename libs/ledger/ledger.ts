@@ -104,7 +104,21 @@ export type DisputeOutcome =
   | { outcome: 'unknown' };
 
 /** A card's money is held: for one pending row, guarded by the version that was read. */
-export type AuthorizeRequest = { txnId: TxnId; version: number; traceparent: string };
+export type AuthorizeRequest = {
+  txnId: TxnId;
+  version: number;
+  traceparent: string;
+  /** Whether it still is; one that was captured or let go since then is not given up any more. */
+  hold: 'stands' | 'ended';
+};
+
+/**
+ * What noting a hold came to. `over`: the customer's time ended before, by the store's own clock,
+ * and nothing was written: the hold has to be let go. `stale`: the row is final, of another version
+ * or noted before.
+ */
+export type AuthorizeOutcome =
+  { outcome: 'stored'; version: number } | { outcome: 'over' } | { outcome: 'stale' };
 
 /** A page of one partner's payments, and what all of them have in common. */
 export type ListRequest = {
@@ -168,8 +182,11 @@ export type Ledger = {
    * Notes, once for ever, that a payment's money is held, tells the partner by the payment's next
    * event, and lets what waits for it be due: captures and cancellations. What the customer had to
    * do is erased.
+   *
+   * A hold that stands is not noted once the customer's time is over: a worker that saw it end may
+   * be about to give the intent up, and what the partner was told of must not be let go so.
    */
-  authorize(request: AuthorizeRequest): Promise<StoreIntentOutcome>;
+  authorize(request: AuthorizeRequest): Promise<AuthorizeOutcome>;
   settle(request: SettleRequest): Promise<SettleOutcome>;
   /**
    * Notes, once for ever, that a payment is disputed, and tells the partner by the payment's next

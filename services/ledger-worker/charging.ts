@@ -1,6 +1,6 @@
 import type { NextAction } from '@triplock/contracts';
-import { canceledBy, type AwaitCustomerRequest } from '@triplock/ledger';
-import { isFinal, type Failure, type Payment, type Settlement } from '@triplock/payments';
+import type { AwaitCustomerRequest } from '@triplock/ledger';
+import { isFinal, type Payment } from '@triplock/payments';
 import {
   mayBeForgotten,
   nextAttempt,
@@ -11,11 +11,16 @@ import {
   type IntentOutcome,
   type IntentRequest,
 } from '@triplock/provider';
-import { capturedByHand } from './captures.ts';
+import {
+  authorize,
+  capturedBefore,
+  endOf,
+  settle,
+  takenOver,
+  wasLetGo,
+  type CardPayment,
+} from './holds.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
-
-/** A pending card payment as it was read, and whose request it was. */
-export type CardPayment = { payment: Payment; traceparent: string };
 
 /**
  * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between
@@ -50,8 +55,11 @@ export async function chargePayment(
       return settle(worker, { payment: ready, traceparent }, { result, chargeId });
     }
     case 'authorized':
-      return authorize(worker, { payment: ready, traceparent });
+      return authorize(worker, { payment: ready, traceparent }, 'stands');
     case 'declined': {
+      if (wasLetGo(payment, charged.failure)) {
+        return authorize(worker, { payment: ready, traceparent }, 'ended');
+      }
       const result = endOf(payment, charged.failure);
       return settle(worker, { payment: ready, traceparent }, { result });
     }
@@ -65,44 +73,6 @@ export async function chargePayment(
     default:
       return charged satisfies never;
   }
-}
-
-/**
- * Notes that the money is held, once. A crash before that leaves an intent that says so to whoever
- * looks next.
- */
-async function authorize(
-  worker: Worker,
-  { payment, traceparent }: CardPayment,
-): Promise<AttemptOutcome> {
-  const { txnId, version, authorizedAt } = payment;
-  if (authorizedAt !== undefined) return { outcome: 'waiting' };
-  const noted = await worker.ledger.authorize({ txnId, version, traceparent });
-  if (noted.outcome === 'stale') return takenOver(worker, payment);
-  await worker.crashPoints.reached('worker.authorized');
-  return { outcome: 'waiting' };
-}
-
-/**
- * What was held is taken. Where the ledger does not know that it was held, its row was set back by
- * a restore, or a worker died before it noted that: it is noted now, which wakes the capture, and
- * that one ends both rows. Else nobody's capture took it: somebody did by hand at the provider, as
- * the audit reports too, and a capture of that amount ends the payment.
- *
- * The row is read once more, because a capture may have begun and ended since it was read.
- */
-async function capturedBefore(worker: Worker, held: CardPayment): Promise<AttemptOutcome> {
-  const { txnId, version, authorizedAt } = held.payment;
-  if (authorizedAt === undefined) return authorize(worker, held);
-  const row = await worker.ledger.find(txnId);
-  if (row?.version !== version) return { outcome: 'taken-over', state: row?.state ?? 'pending' };
-  return capturedByHand(txnId);
-}
-
-/** What was held is let go, which is no decline: by the provider, once it has expired. */
-function endOf({ authorizedAt }: Payment, failure: Failure): Settlement {
-  const wasHeld = authorizedAt !== undefined || failure.code === 'authorization_expired';
-  return wasHeld ? canceledBy(failure) : { state: 'failed', failure };
 }
 
 type StoredIntent = { outcome: 'stored'; intentId: string; version: number; isNew: boolean };
@@ -263,30 +233,6 @@ async function confirmIntent(worker: Worker, request: ConfirmRequest): Promise<I
   if (seen.outcome !== 'unconfirmed') return seen;
   const attempt = nextAttempt(request.attempt, answer);
   return attempt === undefined ? answer : confirmIntent(worker, { ...request, attempt });
-}
-
-async function settle(
-  { ledger, crashPoints }: Worker,
-  { payment, traceparent }: CardPayment,
-  end: { result: Settlement; chargeId?: string },
-): Promise<AttemptOutcome> {
-  const { txnId, version } = payment;
-  const settledAt = new Date();
-  const settled = await ledger.settle({ txnId, version, traceparent, settledAt, ...end });
-  if (settled.outcome === 'settled') {
-    await crashPoints.reached('worker.settled');
-    return { outcome: 'settled', state: end.result.state };
-  }
-  // Whoever was faster saw the same intent, and so the same end.
-  return takenOver({ ledger }, payment);
-}
-
-async function takenOver(
-  { ledger }: Pick<Worker, 'ledger'>,
-  { txnId }: Payment,
-): Promise<AttemptOutcome> {
-  const row = await ledger.find(txnId);
-  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }
 
 function requestOf(payment: Payment) {

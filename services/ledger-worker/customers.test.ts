@@ -2,8 +2,14 @@ import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import type { SealedText } from '@triplock/runtime';
-import { aPayment, createTestStripe, type TestStripe } from '@triplock/testing';
-import { aPipeline, aProvider, recordOf } from './test/pipeline.ts';
+import {
+  aPayment,
+  aRefund,
+  createTestStripe,
+  eventually,
+  type TestStripe,
+} from '@triplock/testing';
+import { aPipeline, aProvider, recordOf, refundRecordOf } from './test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -87,6 +93,64 @@ test('a customer who never acts is given up, and one who acts in that moment is 
   assert.equal((await rowOf(leaves)).failure_code, 'authentication_required');
   assert.equal((await rowOf(acts)).state, 'succeeded');
   assert.equal((await entries()).length, 1);
+});
+
+test('a hold that is seen after the customer’s time is let go, and was never told', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate, owner } = await aCharging(context);
+  const worker = work(0);
+  const payment = aPayment({ paymentMethod: authenticates, captureMethod: 'manual' });
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await authenticate(payment, 'succeeded');
+  await letTimePass();
+  assert.equal(await worker.resolve(), 1);
+  const { state, failure_code: code } = await rowOf(payment);
+  assert.deepEqual([state, code], ['failed', 'authentication_required']);
+  const { held } = await stripe.control<{ held: object }>('GET', '/audit');
+  assert.deepEqual(held, {});
+  const told = await owner.query<{ type: string }>(
+    'SELECT event_type AS type FROM ledger.outbox ORDER BY sequence',
+  );
+  const types = told.map(({ type }) => type);
+  assert.deepEqual(types, ['payment.requires_action', 'payment.failed']);
+});
+
+test('what was held and let go before the ledger noted either ends canceled, by its cancellation if there is one', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate, owner } = await aCharging(context);
+  const worker = work();
+  const payments = Array.from({ length: 2 }, () =>
+    aPayment({ paymentMethod: authenticates, captureMethod: 'manual' }),
+  );
+  for (const payment of payments) {
+    await append(recordOf(payment));
+    await worker.allCommitted();
+    // As a restore leaves it: the row does not know what its intent went through.
+    await authenticate(payment, 'succeeded');
+    const { intent } = await rowOf(payment);
+    const answer = await fetch(`${stripe.url}/v1/payment_intents/${intent}/cancel`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${stripe.apiKey}` },
+      body: new URLSearchParams({ cancellation_reason: 'requested_by_customer' }),
+    });
+    assert.equal(answer.status, 200, await answer.text());
+  }
+  const cancellation = aRefund(payments[0]!, { kind: 'cancellation' });
+  await append(refundRecordOf(cancellation));
+  await worker.allCommitted();
+  await eventually(async () => {
+    await letTimePass();
+    await worker.resolve();
+    for (const payment of payments) {
+      const { state, failure_code: code } = await rowOf(payment);
+      assert.deepEqual([state, code], ['canceled', 'payment_canceled']);
+    }
+    return true;
+  });
+  const [row] = await owner.query<{ state: string }>(
+    'SELECT state FROM ledger.transactions WHERE txn_id = $1',
+    [cancellation.txnId],
+  );
+  assert.equal(row?.state, 'succeeded');
 });
 
 test('a customer who gives up ends the payment at once, with the reason', async (context) => {

@@ -105,13 +105,15 @@ RETURNING
 -- name: authorize
 -- Notes that a card's money is held and may be captured.
 --
--- $1 id, $2 the version that was read.
+-- $1 id, $2 the version that was read, $3 whether the hold still stands.
 -- A row: the payment as it is now; its event must follow in the same transaction. No row: it was
--- noted before, or the payment is final or of another version.
+-- noted before, or the payment is final or of another version, or its customer's time is over, which
+-- customerTime tells.
 UPDATE ledger.transactions
 SET authorized_at = now(), next_action = NULL, version = version + 1, events = events + 1
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
   AND authorized_at IS NULL
+  AND (NOT $3::boolean OR action_expires_at IS NULL OR action_expires_at > now())
 RETURNING
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
@@ -123,10 +125,12 @@ RETURNING
 -- Whether the time of a customer is over that was noted before, by the same clock.
 --
 -- $1 id, $2 the version that was read.
--- A row: whether it is. No row: none was noted, or the payment is final or of another version.
+-- A row: whether it is. No row: none was noted, or the payment is authorised, final or of another
+-- version.
 SELECT action_expires_at <= now() AS over
 FROM ledger.transactions
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND action_expires_at IS NOT NULL
+  AND authorized_at IS NULL
 
 -- name: noteDispute
 -- Notes that a payment which is final is disputed, once, by this server's clock.

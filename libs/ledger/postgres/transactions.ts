@@ -11,6 +11,7 @@ import {
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import {
   wishOf,
+  type AuthorizeOutcome,
   type AuthorizeRequest,
   type AwaitCustomerOutcome,
   type AwaitCustomerRequest,
@@ -213,11 +214,15 @@ export async function noteDispute(
  */
 export async function authorize(
   database: Database,
-  { txnId, version, traceparent }: AuthorizeRequest,
-): Promise<StoreIntentOutcome> {
+  { txnId, version, traceparent, hold }: AuthorizeRequest,
+): Promise<AuthorizeOutcome> {
   return database.transaction(async (tx) => {
-    const [row] = await tx.query<PaymentRow>(sql.authorize, [txnId, version]);
-    if (row === undefined) return { outcome: 'stale' };
+    const parameters = [txnId, version, hold === 'stands'];
+    const [row] = await tx.query<PaymentRow>(sql.authorize, parameters);
+    if (row === undefined) {
+      const [time] = await tx.query<{ over: boolean }>(sql.customerTime, [txnId, version]);
+      return { outcome: time?.over ? 'over' : 'stale' };
+    }
     const event = authorizedEvent(paymentOf(row), row.events);
     await appendSettlement(tx, { event, traceparent, entry: undefined });
     return { outcome: 'stored', version: row.version };

@@ -102,7 +102,7 @@ async function anAuthorized({ ledger }: RefundsUnderTest): Promise<AcceptedPayme
   const { txnId } = payment;
   await ledger.post([pendingOf(payment)]);
   await ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId: `pi_${txnId}` });
-  const noted = await ledger.authorize({ txnId, version: 2, traceparent });
+  const noted = await ledger.authorize({ txnId, version: 2, traceparent, hold: 'stands' });
   assert.deepEqual(noted, { outcome: 'stored', version: 3 });
   return payment;
 }
@@ -241,7 +241,7 @@ export function capturing(open: (context: TestContext) => Promise<RefundsUnderTe
     const payment = await anAuthorized(store);
     const { txnId } = payment;
     for (const version of [2, 3]) {
-      const again = await store.ledger.authorize({ txnId, version, traceparent });
+      const again = await store.ledger.authorize({ txnId, version, traceparent, hold: 'stands' });
       assert.deepEqual(again, { outcome: 'stale' });
     }
     const result = canceledBy({ code: 'authorization_expired', message: '' });

@@ -118,6 +118,31 @@ export function awaiting(open: Open): void {
     }
   });
 
+  test('a hold that stands is noted and told within its customer’s time alone, one that ended after it too', async (context) => {
+    const store = await open(context);
+    const { ledger, another, events } = store;
+    const held = async (intentId: string, withinMs: number) => {
+      const { txnId } = await aChargedCard(store, intentId);
+      await ledger.awaitCustomer({ txnId, version: 2, withinMs, traceparent });
+      return { txnId, version: 3, traceparent };
+    };
+    const [acted, late] = [await held('pi_1', hourMs), await held('pi_2', 0)];
+    const stored = { outcome: 'stored', version: 4 };
+    assert.deepEqual(await ledger.authorize({ ...acted, hold: 'stands' }), stored);
+    const noted = { ...acted, version: 4, hold: 'stands' } as const;
+    assert.deepEqual(await another.authorize(noted), { outcome: 'stale' });
+    for (const each of [ledger, another]) {
+      assert.deepEqual(await each.authorize({ ...late, hold: 'stands' }), { outcome: 'over' });
+    }
+    const stale = { ...late, version: 2, hold: 'stands' } as const;
+    assert.deepEqual(await ledger.authorize(stale), { outcome: 'stale' });
+    const told = async () =>
+      (await events()).filter(({ eventType }) => eventType === 'payment.authorized').length;
+    assert.equal(await told(), 1);
+    assert.deepEqual(await another.authorize({ ...late, hold: 'ended' }), stored);
+    assert.equal(await told(), 2);
+  });
+
   test('nobody waits for the customer of a payment that is final, of another version or not there', async (context) => {
     const store = await open(context);
     const { txnId, settle } = await aChargedCard(store, 'pi_1');

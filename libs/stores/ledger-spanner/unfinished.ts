@@ -1,5 +1,6 @@
 import {
   authorizedEvent,
+  type AuthorizeOutcome,
   type AuthorizeRequest,
   type AwaitCustomerOutcome,
   type AwaitCustomerRequest,
@@ -242,8 +243,8 @@ export function awaitCustomer(
  */
 export function authorize(
   database: SpannerDatabase,
-  { txnId, version, traceparent }: AuthorizeRequest,
-): Promise<StoreIntentOutcome> {
+  { txnId, version, traceparent, hold }: AuthorizeRequest,
+): Promise<AuthorizeOutcome> {
   return database.transaction(async (tx) => {
     const row = await readTransaction(tx, txnId);
     if (row?.kind !== 'payment') return { outcome: 'stale' };
@@ -252,6 +253,8 @@ export function authorize(
     if (tx.mayHaveCommitted && isOurs) return stored;
     if (row.authorized_at !== null || !isPendingAt(row, version)) return { outcome: 'stale' };
     const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
+    const isOver = row.action_expires_at !== null && row.action_expires_at <= clock!.now;
+    if (hold === 'stands' && isOver) return { outcome: 'over' };
     const [events, columns] = [row.events + 1n, { authorized_at: clock!.now, next_action: null }];
     tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, events, ...columns }));
     const event = authorizedEvent(paymentFrom({ ...row, ...columns }), Number(events));

@@ -159,7 +159,7 @@ export function cardHops(ledger: Ledger, refunds: Refunds) {
     authorize: async ({ txnId }: AcceptedPayment, intentId: string): Promise<PaymentEvent> => {
       const { version } = (await ledger.find(txnId))!;
       await ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
-      await ledger.authorize({ txnId, version: version + 1, traceparent });
+      await ledger.authorize({ txnId, version: version + 1, traceparent, hold: 'stands' });
       return authorizedEvent((await ledger.find(txnId))!, 1);
     },
     /** Settles a capture with its payment, and tells of both. */

@@ -176,7 +176,7 @@ describe('waiting for a payment', () => {
     const intent = { provider: 'stripe' as const, intentId: 'pi_1' };
     await ledger.storeIntent({ txnId, version: 1, ...intent });
     const waiting = readTransaction(gateway, question(txnId, { waitMs: 30_000 }));
-    await ledger.authorize({ txnId, version: 2, traceparent });
+    await ledger.authorize({ txnId, version: 2, traceparent, hold: 'stands' });
     const seen = await waiting;
     assert.ok(seen.outcome === 'found' && seen.atRest);
     assert.equal((JSON.parse(seen.body) as { status: string }).status, 'authorized');

@@ -1,0 +1,103 @@
+import { canceledBy, type AuthorizeRequest } from '@triplock/ledger';
+import type { Failure, Payment, Settlement } from '@triplock/payments';
+import { capturedByHand } from './captures.ts';
+import type { AttemptOutcome, Worker } from './worker.ts';
+
+/** A pending card payment as it was read, and whose request it was. */
+export type CardPayment = { payment: Payment; traceparent: string };
+
+/**
+ * Notes that the money is held, once. A crash before that leaves an intent that says so to whoever
+ * looks next. Where the customer's time is over the hold is let go instead, by every worker alike:
+ * else one that saw it end could let go of what another one had noted since.
+ */
+export async function authorize(
+  worker: Worker,
+  held: CardPayment,
+  hold: AuthorizeRequest['hold'],
+): Promise<AttemptOutcome> {
+  const { payment, traceparent } = held;
+  const { txnId, version, authorizedAt } = payment;
+  if (authorizedAt !== undefined) return { outcome: 'waiting' };
+  const noted = await worker.ledger.authorize({ txnId, version, traceparent, hold });
+  switch (noted.outcome) {
+    case 'stored':
+      await worker.crashPoints.reached('worker.authorized');
+      return { outcome: 'waiting' };
+    case 'over':
+      return letGo(worker, held);
+    case 'stale':
+      return takenOver(worker, payment);
+    default:
+      return noted satisfies never;
+  }
+}
+
+/** What the intent is instead, if it was captured by hand meanwhile, is seen by the next look. */
+async function letGo(worker: Worker, held: CardPayment): Promise<AttemptOutcome> {
+  const { txnId, details, provider } = held.payment;
+  // A row on which a customer's time was noted names its intent.
+  const intent = { txnId, intentId: provider!.intentId, money: details.money };
+  const ended = await worker.provider.cancelIntent(intent);
+  if (ended.outcome === 'unknown') return { outcome: 'unknown', because: ended };
+  if (ended.outcome !== 'declined') return { outcome: 'waiting' };
+  return settle(worker, held, { result: endOf(held.payment, ended.failure) });
+}
+
+/**
+ * Whether what was held was let go by a cancellation, and the ledger does not know that it was held:
+ * its row was set back by a restore. It is noted first, as where it was captured, which wakes the
+ * cancellation, and that one ends both rows; the next look does so where none comes.
+ */
+export function wasLetGo({ authorizedAt, details }: Payment, { code }: Failure): boolean {
+  const isManual = details.captureMethod === 'manual';
+  return isManual && authorizedAt === undefined && code === 'payment_canceled';
+}
+
+/**
+ * What was held is taken. Where the ledger does not know that it was held, its row was set back by
+ * a restore, or a worker died before it noted that: it is noted now, which wakes the capture, and
+ * that one ends both rows. Else nobody's capture took it: somebody did by hand at the provider, as
+ * the audit reports too, and a capture of that amount ends the payment.
+ *
+ * The row is read once more, because a capture may have begun and ended since it was read.
+ */
+export async function capturedBefore(worker: Worker, held: CardPayment): Promise<AttemptOutcome> {
+  const { txnId, version, authorizedAt } = held.payment;
+  if (authorizedAt === undefined) return authorize(worker, held, 'ended');
+  const row = await worker.ledger.find(txnId);
+  if (row?.version !== version) return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+  return capturedByHand(txnId);
+}
+
+/** What was held is let go, which is no decline: by the provider, once it has expired. */
+export function endOf({ authorizedAt }: Payment, failure: Failure): Settlement {
+  const wasHeld = authorizedAt !== undefined || failure.code === 'authorization_expired';
+  return wasHeld ? canceledBy(failure) : { state: 'failed', failure };
+}
+
+/** Makes a card payment final, unless somebody was faster. */
+export async function settle(
+  { ledger, crashPoints }: Worker,
+  { payment, traceparent }: CardPayment,
+  end: { result: Settlement; chargeId?: string },
+): Promise<AttemptOutcome> {
+  const { txnId, version } = payment;
+  const settledAt = new Date();
+  const settled = await ledger.settle({ txnId, version, traceparent, settledAt, ...end });
+  if (settled.outcome === 'settled') {
+    await crashPoints.reached('worker.settled');
+    return { outcome: 'settled', state: end.result.state };
+  }
+  // Whoever was faster saw the same intent, and so the same end.
+  return takenOver({ ledger }, payment);
+}
+
+/** What whoever was faster made of it. */
+export async function takenOver(
+  { ledger }: Pick<Worker, 'ledger'>,
+  { txnId }: Payment,
+): Promise<AttemptOutcome> {
+  const row = await ledger.find(txnId);
+  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+}
