@@ -20,7 +20,7 @@ export type Weight = {
 /** Counts follow from subjects: who reaches one of these looks first for what has no user. */
 export const limits: Readonly<Omit<Weight, 'medianLines'>> = {
   files: 1_060,
-  productFiles: 500,
+  productFiles: 512,
   dust: 30,
   parts: 5,
   circles: 0,
