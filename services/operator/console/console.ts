@@ -3,7 +3,7 @@ import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { Config } from './config.ts';
 import type { FlowWatch } from './flow.ts';
 import type { Html } from './html.ts';
-import type { Section } from './layout.ts';
+import type { words } from './words.ts';
 
 /** What an operator may do, each as well what those before it may. */
 export const roles = ['viewer', 'operator', 'admin'] as const;
@@ -89,7 +89,7 @@ export type Route = {
 /** What a route answers; how it looks on the wire is the server's matter. */
 export type Answer =
   /** A whole page; its frame is the layout's. */
-  | { is: 'page'; title: string; main: Html; section?: Section; status?: number }
+  | { is: 'page'; title: string; main: Html; section?: keyof typeof words.pages; status?: number }
   /** A piece that replaces another one of a page that is open. */
   | { is: 'fragment'; html: Html }
   /** As JSON, bigints as numbers or texts as the commands' `--json` has them. */
