@@ -45,9 +45,9 @@ async function letGo(worker: Worker, held: CardPayment): Promise<AttemptOutcome>
 }
 
 /**
- * Whether what was held was let go by a cancellation, and the ledger does not know that it was held:
- * its row was set back by a restore. It is noted first, as where it was captured, which wakes the
- * cancellation, and that one ends both rows; the next look does so where none comes.
+ * Whether what was held was let go by a cancellation, and the ledger does not know that it was
+ * held: its row was set back by a restore. It is noted first, as where it was captured. That wakes
+ * the cancellation, which ends both rows; the next look does so where none comes.
  */
 export function wasLetGo({ authorizedAt, details }: Payment, { code }: Failure): boolean {
   const isManual = details.captureMethod === 'manual';

@@ -107,8 +107,8 @@ RETURNING
 --
 -- $1 id, $2 the version that was read, $3 whether the hold still stands.
 -- A row: the payment as it is now; its event must follow in the same transaction. No row: it was
--- noted before, or the payment is final or of another version, or its customer's time is over, which
--- customerTime tells.
+-- noted before, or the payment is final or of another version, or its customer's time is over,
+-- which customerTime tells.
 UPDATE ledger.transactions
 SET authorized_at = now(), next_action = NULL, version = version + 1, events = events + 1
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'

@@ -82,7 +82,7 @@ export function pairRequests(lines: readonly HistoryLine[]): {
   return { requests: [...requests.values()], findings };
 }
 
-/** The requests that ask for a payment or what follows one, by the id that follows from their key. */
+/** The requests that ask for a payment or what follows one, by the id made from their key. */
 export function gatherKeys(requests: readonly Sent[]): {
   keys: ReadonlyMap<TxnId, AskedKey>;
   /** Those whose key is missing or malformed. */

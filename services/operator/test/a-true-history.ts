@@ -81,8 +81,8 @@ export function aTrueHistory(): HistoryEvent[] {
 }
 
 /**
- * A payment of 9 is authorised, 6 of it captured and given back, and it is disputed. One webhook may
- * lack, the read that comes last tell something else, and more go back.
+ * A payment of 9 is authorised, 6 of it captured and given back, and it is disputed. One webhook
+ * may lack, the read that comes last tell something else, and more go back.
  */
 export function aCapturedHistory(
   without?: EventType,
