@@ -26,7 +26,8 @@ type Report = {
   }[];
 };
 
-const services = declarations.map(({ name }) => name);
+// No payment passes the console, so the bench does not count it.
+const services = declarations.map(({ name }) => name).filter((name) => name !== 'console');
 
 before(() => upSystem());
 
