@@ -83,6 +83,7 @@ function watched({ name }: Facts): readonly Insertion[] {
 /** Its line in a payment's trace. */
 function traced({ name }: Facts): readonly Insertion[] {
   const file = 'services/operator/effects.ts';
+  const statements = 'services/operator/effects.sql';
   const own = `${name[0]!.toUpperCase()}${name.slice(1)}`;
   return [
     {
@@ -91,21 +92,21 @@ function traced({ name }: Facts): readonly Insertion[] {
       text: `  /** The same at ${name}. */\n  ${name}Rows: number;\n  ${name}ReceivedAt: Date | null;\n  isPast${own}: boolean;\n`,
     },
     {
-      file,
-      before: `\n  FROM ledger.outbox o\n`,
+      file: statements,
+      before: `\nFROM ledger.outbox o\n`,
       text: `,
-         ${name}_inbox.rows AS "${name}Rows", ${name}_inbox.received_at AS "${name}ReceivedAt",
-         coalesce(${name}_cursor.last_sequence >= o.sequence, false) AS "isPast${own}"`,
+       ${name}_inbox.rows AS "${name}Rows", ${name}_inbox.received_at AS "${name}ReceivedAt",
+       coalesce(${name}_cursor.last_sequence >= o.sequence, false) AS "isPast${own}"`,
     },
     {
-      file,
-      before: `  WHERE o.txn_id = $1 ORDER BY o.sequence NULLS LAST`,
-      text: `  CROSS JOIN LATERAL (
-    SELECT count(*)::int AS rows, min(received_at) AS received_at
-    FROM ${name}.inbox WHERE event_id = o.event_id
-  ) ${name}_inbox
-  LEFT JOIN ${name}.cursors ${name}_cursor
-    ON ${name}_cursor.consumer = '${name}' AND ${name}_cursor.ordering_key = o.payment_id
+      file: statements,
+      before: `WHERE o.payment_id = coalesce(`,
+      text: `CROSS JOIN LATERAL (
+  SELECT count(*)::int AS rows, min(received_at) AS received_at
+  FROM ${name}.inbox WHERE event_id = o.event_id
+) ${name}_inbox
+LEFT JOIN ${name}.cursors ${name}_cursor
+  ON ${name}_cursor.consumer = '${name}' AND ${name}_cursor.ordering_key = o.payment_id
 `,
     },
     {
