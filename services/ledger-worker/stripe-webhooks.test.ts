@@ -30,6 +30,14 @@ const aReceiver = receivingAt(() => stripe);
 const authenticate = (intentId: string, outcome: 'succeeded' | 'failed') =>
   stripe.control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
 
+/** Stripe sends again, an hour later and later, what was not received. */
+const everyReportCame = () =>
+  eventually(async () => {
+    await stripe.control('POST', '/clock', { advanceMs: 3_600_000 });
+    const { undelivered } = await stripe.control<{ undelivered: [] }>('GET', '/webhooks');
+    return undelivered.length === 0;
+  });
+
 test('a customer who authenticates, or fails to, is reported by Stripe’s own webhook', async (context) => {
   const { waiting, becomes } = await aReceiver(context);
   const acts = await waiting('pm_card_authenticationRequired');
@@ -72,11 +80,7 @@ test('a dispute is noted and told once, in copies, any order, and before its pay
   await stripe.control('POST', `/disputes/${id}/close`, { outcome: 'lost' });
   await configure({ copies: 3, order: 'reversed' });
   await becomes(payment.txnId, 'succeeded');
-  await eventually(async () => {
-    await stripe.control('POST', '/clock', { advanceMs: 3_600_000 });
-    const { undelivered } = await stripe.control<{ undelivered: [] }>('GET', '/webhooks');
-    return undelivered.length === 0;
-  });
+  await everyReportCame();
   const told = await owner.query<{ type: string; sequence: number; dispute: object }>(
     `SELECT event_type AS type, sequence, payload::json -> 'data' -> 'dispute' AS dispute
      FROM ledger.outbox WHERE txn_id = $1 ORDER BY sequence`,
@@ -87,6 +91,23 @@ test('a dispute is noted and told once, in copies, any order, and before its pay
     { type: 'payment.disputed', sequence: 3, dispute: { id, amount: 250, reason: 'fraudulent' } },
   ]);
   assert.deepEqual([told.length, counted().disputed], [3, 1]);
+});
+
+test('a worker that fails once a dispute is noted hears of it again, and has told of it once', async (context) => {
+  const { crashPoints, waiting, becomes, counted, owner } = await aReceiver(context);
+  const { payment, intentId } = await waiting('pm_card_authenticationRequired');
+  await authenticate(intentId, 'succeeded');
+  await becomes(payment.txnId, 'succeeded');
+  crashPoints.arm({ name: 'worker.disputed', action: { do: 'throw' } });
+  await stripe.control('POST', `/payment_intents/${intentId}/dispute`, { amount: 250 });
+  await everyReportCame();
+  assert.equal(crashPoints.hits()['worker.disputed'], 1);
+  assert.equal(counted().duplicate, 1);
+  const told = await owner.query(
+    `SELECT FROM ledger.outbox WHERE txn_id = $1 AND event_type = 'payment.disputed'`,
+    [payment.txnId],
+  );
+  assert.equal(told.length, 1);
 });
 
 test('a refund that had succeeded and fails later changes nothing, and raises an alarm', async (context) => {
