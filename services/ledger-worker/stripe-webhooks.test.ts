@@ -30,6 +30,9 @@ const aReceiver = receivingAt(() => stripe);
 const authenticate = (intentId: string, outcome: 'succeeded' | 'failed') =>
   stripe.control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
 
+const dispute = (intentId: string) =>
+  stripe.control<{ id: string }>('POST', `/payment_intents/${intentId}/dispute`, { amount: 250 });
+
 /** Stripe sends again, an hour later and later, what was not received. */
 const everyReportCame = () =>
   eventually(async () => {
@@ -72,11 +75,7 @@ test('a dispute is noted and told once, in copies, any order, and before its pay
   const { payment, intentId } = await waiting('pm_card_authenticationRequired');
   await configure({ paused: true });
   await authenticate(intentId, 'succeeded');
-  const { id } = await stripe.control<{ id: string }>(
-    'POST',
-    `/payment_intents/${intentId}/dispute`,
-    { amount: 250 },
-  );
+  const { id } = await dispute(intentId);
   await stripe.control('POST', `/disputes/${id}/close`, { outcome: 'lost' });
   await configure({ copies: 3, order: 'reversed' });
   await becomes(payment.txnId, 'succeeded');
@@ -99,7 +98,7 @@ test('a worker that fails once a dispute is noted hears of it again, and has tol
   await authenticate(intentId, 'succeeded');
   await becomes(payment.txnId, 'succeeded');
   crashPoints.arm({ name: 'worker.disputed', action: { do: 'throw' } });
-  await stripe.control('POST', `/payment_intents/${intentId}/dispute`, { amount: 250 });
+  await dispute(intentId);
   await everyReportCame();
   assert.equal(crashPoints.hits()['worker.disputed'], 1);
   assert.equal(counted().duplicate, 1);
