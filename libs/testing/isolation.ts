@@ -1,29 +1,56 @@
-import { randomBytes } from 'node:crypto';
-import { createServer, type AddressInfo } from 'node:net';
+import { randomBytes, randomInt } from 'node:crypto';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 /** What a test offers to clean up after itself; `TestContext` and suite hooks fit. */
 export type Cleanup = { after(fn: () => Promise<void>): void };
 
-const given = new Set<number>();
+/**
+ * Ports of tests: below those that Linux and macOS take by themselves for whoever connects or asks
+ * for any port, and beside those that the launcher gives to homes.
+ */
+const ports = { from: 30_000, count: 2_768 };
+/** A folder for every ten minutes, with a file for each port that any process was given in them. */
+const givenFolder = join(tmpdir(), `triplock-test-ports-${process.getuid?.() ?? 0}`);
+const stretchMs = 600_000;
 
-/** A port on 127.0.0.1 that was free a moment ago, and that this process was not given before. */
+/**
+ * A port on 127.0.0.1 that was free a moment ago, and that no test was given in the last ten
+ * minutes: a service takes seconds to listen on the one that it was told.
+ */
 export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = await anyFreePort();
-    if (given.has(port)) continue;
-    given.add(port);
-    return port;
+  const first = randomInt(ports.count);
+  for (let n = 0; n < ports.count; n += 1) {
+    const port = ports.from + ((first + n) % ports.count);
+    if (reserve(port) && (await isFree(port))) return port;
   }
+  throw new Error(`all ports from ${ports.from} on were given to tests within ten minutes`);
 }
 
-function anyFreePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/** Creating the file is the reservation: of two processes at once one creates it. */
+function reserve(port: number): boolean {
+  const stretch = Math.floor(Date.now() / stretchMs);
+  const fileIn = (which: number) => join(givenFolder, `${which}`, `${port}`);
+  try {
+    writeFileSync(fileIn(stretch), '', { flag: 'wx' });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return false;
+    if (code !== 'ENOENT') throw error;
+    mkdirSync(join(givenFolder, `${stretch}`), { recursive: true });
+    rmSync(join(givenFolder, `${stretch - 2}`), { recursive: true, force: true });
+    return reserve(port);
+  }
+  return !existsSync(fileIn(stretch - 1));
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }
 

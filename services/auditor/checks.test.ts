@@ -39,6 +39,8 @@ after(() => Promise.all(closing.map((close) => close())));
 const unharmed: Readonly<Record<string, string>> = {
   'claims.*': 'guard 1 may forget or be wrong: the ledger decides again, by key and fingerprint',
   'partners.*': 'what a partner or an operator set, which is known nowhere else',
+  'console.*':
+    'who looks and acts there, which is known nowhere else; it says nothing of a payment',
   '*.traceparent': 'which trace it belongs to: nothing is decided by it',
   '*.refused_messages*': 'kept for people; an event of ours among them is missing elsewhere',
   '*.altered_copies.*': 'each row is drift, whatever it says',
@@ -94,6 +96,7 @@ const unharmed: Readonly<Record<string, string>> = {
   'auditor.doubted_slices*': 'a slice that is not doubted is looked at as any other',
   'auditor.full_audit.*': 'how far it is; the next one begins at the first slice',
   'auditor.provider_walks.*': 'how far lists were read: what they lack is missing in the journal',
+  'auditor.operator_acts*': 'what a person says of a loss, which is known nowhere else',
   'auditor.scheduled_audit.*': 'the result of the last audit, which the next one replaces',
 };
 
