@@ -34,11 +34,11 @@ const hops: Record<string, Hop> = {
   'intent stored': { service: 'ledger-worker', name: /^store-intent$/, within: 'from Kafka' },
   charged: { service: 'ledger-worker', name: /^stripe confirmIntent$/, within: 'from Kafka' },
   Stripe: { service: 'ledger-worker', name: /^POST$/, within: 'charged' },
-  settled: { service: 'ledger-worker', name: /^settle$/, within: 'from Kafka' },
+  settled: { service: 'ledger-worker', name: /^settle-payment$/, within: 'from Kafka' },
   'into the outbox': {
     service: 'ledger-worker',
-    name: /^append-settlement$/,
-    within: 'from Kafka',
+    name: /^append-settlements$/,
+    within: 'settled',
   },
   'out of the outbox': {
     service: 'outbox-dispatcher',

@@ -1,5 +1,5 @@
 import { databaseErrorKind, type Database, type Queryable } from '@triplock/postgres';
-import { inBatches } from '@triplock/runtime';
+import { inBatches, inSpan } from '@triplock/runtime';
 import type { TxnId } from '@triplock/payments';
 import { blamingInput } from './settlement.ts';
 
@@ -8,6 +8,8 @@ type OfRow = { txnId: TxnId };
 
 /** A step that many rows can take at once. */
 type Step<Request extends OfRow, Outcome> = {
+  /** Of the span that each row's own trace has of it. */
+  name: string;
   /** `one` is a transaction by itself. */
   statements: 'one' | 'several';
   /**
@@ -33,13 +35,13 @@ const lockSql = 'SELECT FROM ledger.transactions WHERE txn_id = $1::uuid FOR NO 
  * What it did not change is asked for alone, and waits: a row that another one holds, a second
  * request for a row of the batch. So is each of a batch that the database refused for what is in
  * it; it was rolled back, and one bad row spoils no other. Each of a batch without an answer is
- * unknown, as its own transaction's would be.
+ * unknown, as its own transaction's would be. Statements of a batch are in one's trace alone.
  *
  * @throws UnpostableError for what is in the request itself.
  */
 export function inSharedTransactions<Request extends OfRow, Outcome>(
   database: Database,
-  { statements, take, stale }: Step<Request, Outcome>,
+  { name, statements, take, stale }: Step<Request, Outcome>,
 ): (request: Request) => Promise<Outcome> {
   const takeAll = async (requests: readonly Request[]) =>
     statements === 'one'
@@ -62,5 +64,10 @@ export function inSharedTransactions<Request extends OfRow, Outcome>(
         return outcome ?? stale;
       }),
     );
-  return async (request) => (await gather(request)) ?? alone(request);
+  const attributes = { 'db.system.name': 'postgresql', 'db.query.summary': name };
+  return (request) =>
+    inSpan(
+      { name, kind: 'client', attributes },
+      async () => (await gather(request)) ?? alone(request),
+    );
 }

@@ -52,12 +52,17 @@ const settleSql = loadSql(import.meta.url, 'settle.sql');
  */
 export function openPostgresLedger(database: Database): Ledger {
   const stale = { outcome: 'stale' } as const;
-  const storing = { statements: 'one', take: storeIntents, stale } as const;
+  const storing = { name: 'store-intent', statements: 'one', take: storeIntents, stale } as const;
   const storeIntent = inSharedTransactions<StoreIntentRequest, StoreIntentOutcome>(
     database,
     storing,
   );
-  const settling = { statements: 'several', take: settlePayments, stale } as const;
+  const settling = {
+    name: 'settle-payment',
+    statements: 'several',
+    take: settlePayments,
+    stale,
+  } as const;
   const settle = inSharedTransactions<SettleRequest, SettleOutcome>(database, settling);
   return {
     post: (batch) => postPayments(database, batch),
