@@ -22,9 +22,9 @@ import { markdownOf, renderTables, tablesOf, type BenchReport } from './sheet.ts
 import { newRun } from '../systems.ts';
 
 test('what is not given has a default', () => {
-  assert.deepEqual(readBenchOptions({}), { seconds: 15, connections: 64, repeat: 3 });
+  assert.deepEqual(readBenchOptions({}), { seconds: 10, connections: 64, repeat: 3 });
   assert.deepEqual(readBenchOptions({ repeat: '1', connections: '8' }), {
-    seconds: 15,
+    seconds: 10,
     connections: 8,
     repeat: 1,
   });

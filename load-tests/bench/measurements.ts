@@ -25,7 +25,7 @@ export function readBenchOptions(values: {
 }): BenchOptions {
   const { seconds, connections, repeat, tracing } = values;
   return {
-    seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 3_600 }) ?? 15,
+    seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 3_600 }) ?? 10,
     connections: wholeNumber(connections, { option: 'connections', min: 1, max: 4_096 }) ?? 64,
     repeat: wholeNumber(repeat, { option: 'repeat', min: 1, max: 100 }) ?? 3,
     ...(tracing !== undefined && { tracing: shareOf(tracing) }),
