@@ -116,28 +116,34 @@ export function cpuBetween(before: Cpu, after: Cpu): Cpu {
 // Linux counts in ticks of 10 ms wherever Node runs (USER_HZ, proc_pid_stat(5)).
 const microsPerTick = 10_000;
 
-/** From `/proc`; a server that is given, or a system without `/proc`, is not in it. */
-export async function sampleBeside({ home }: System): Promise<Cpu> {
-  const processes = await processesOf(home);
+/**
+ * From `/proc`; a server that is given, or a system without `/proc`, is not in it.
+ *
+ * @throws when one that was running has gone: its CPU would be missing, and look like none.
+ */
+export async function sampleBeside(system: System): Promise<Cpu> {
+  const processes = await processesOf(system);
   const family = readProcesses();
   const sample = besideServices.flatMap((name) => {
     const pid = processes.get(name);
-    const ticks = pid === undefined ? undefined : ticksOf(pid, family);
-    return ticks === undefined ? [] : [[name, ticks * microsPerTick] as const];
+    if (pid === undefined || family.size === 0) return [];
+    const ticks = ticksOf(pid, family);
+    if (ticks === undefined) throw new Error(`${name} has ended in the middle of a run`);
+    return [[name, ticks * microsPerTick] as const];
   });
   return Object.fromEntries(sample);
 }
 
 // Looked up once: the launcher asks each of them whether it is well, which is work for them.
-const processesByHome = new Map<string, Promise<ReadonlyMap<string, number>>>();
+const processesBySystem = new WeakMap<System, Promise<ReadonlyMap<string, number>>>();
 
-function processesOf(home: string): Promise<ReadonlyMap<string, number>> {
-  const known = processesByHome.get(home);
+function processesOf(system: System): Promise<ReadonlyMap<string, number>> {
+  const known = processesBySystem.get(system);
   if (known !== undefined) return known;
-  const looked = systemStatus({ home, only: besideServices }).then(
+  const looked = systemStatus({ home: system.home, only: besideServices }).then(
     ({ processes }) => new Map(processes.map(({ name, pid }) => [name, pid])),
   );
-  processesByHome.set(home, looked);
+  processesBySystem.set(system, looked);
   return looked;
 }
 
