@@ -15,6 +15,8 @@ export type Service = {
   isTraced: boolean;
   /** On a busy machine the others go first: nobody waits for it, and it does more at once later. */
   yields: boolean;
+  /** What it may have of memory; of a service's container it is the bound. */
+  memoryMiB: number;
   ports: readonly Omit<DeclaredPort, 'inside' | 'published'>[];
   settings(wiring: Wiring): Readonly<Record<string, string>>;
 };
@@ -30,6 +32,8 @@ const counterparts: readonly Service[] = [
     copies: 'one',
     isTraced: false,
     yields: false,
+    // It keeps all that it was told, for as long as a load runs.
+    memoryMiB: 1_024,
     ports: [
       {
         use: 'http',
@@ -54,6 +58,8 @@ const counterparts: readonly Service[] = [
     copies: 'one',
     isTraced: false,
     yields: true,
+    // It keeps all that it was told, for as long as a load runs.
+    memoryMiB: 1_024,
     ports: [
       {
         use: 'http',
@@ -78,6 +84,7 @@ export const services: readonly Service[] = [
     copies: declared.copies ?? 'replicas',
     isTraced: true,
     yields: isConsumer(declared),
+    memoryMiB: declared.memoryMiB,
     ports: declared.ports,
     settings: (wiring) => settingsOf(declared, wiring),
   })),
