@@ -1,28 +1,19 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { type System, auditSystem } from '@triplock/demo';
 import { type SettingsOfServices, UsageError, runCommand } from '@triplock/launcher';
 import { type Terminal, openTerminal, style, wholeNumber } from '@triplock/operator';
 import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
-import { drainBacklogs, renderBacklogs } from './bench/backlogs.ts';
+import { drainBacklog, mayBeAway, type Outage, renderBacklogs } from './bench/backlogs.ts';
 import { compareWith, renderCommits } from './bench/compare-commits.ts';
 import { countAll, renderCounts } from './bench/counts-guard.ts';
-import { openServerCounts } from './bench/counts.ts';
 import type { Size } from './bench/many-payments.ts';
 import { type BenchOptions, measuredServices, readBenchOptions } from './bench/measurements.ts';
 import { renderPlans, runPlans } from './bench/plans.ts';
-import { profileRun, profiledSettings, withHelpers } from './bench/runs.ts';
-import { type Repetition, repeatOnce } from './bench/schedule.ts';
+import { profiledSettings } from './bench/runs.ts';
+import { measure, measureOwn } from './bench/schedule.ts';
 import { type BenchReport, markdownOf, renderTables, tablesOf } from './bench/sheet.ts';
 import { withTracing } from './bench/stand-ins.ts';
-import {
-  type Listening,
-  type OwnSystem,
-  type RunOnly,
-  describeRig,
-  onOwnSystem,
-  onRunningSystem,
-} from './systems.ts';
+import { type Listening, describeRig, onOwnSystem, onRunningSystem } from './systems.ts';
 
 const help = `
 npm run bench -- [options]
@@ -55,71 +46,6 @@ drift. docs/costs.md says how to read it.
   --json           prints { ok, rig, settings, audit, repetitions }
   --help
 `;
-
-const auditWaitMs = 120_000;
-
-/** What runs on one system: its repetitions, and the audit of what they left. */
-type Measured = Pick<BenchReport, 'repetitions' | 'audit'> & { replicas: number };
-
-/** Measures so many times and audits at the end. Without `runOnly` the services stay as they are. */
-async function measure(
-  { system, terminal, profile }: { system: System; terminal: Terminal; profile?: string },
-  { options, from, to }: { options: BenchOptions; from: number; to: number },
-  runOnly?: RunOnly,
-): Promise<Measured> {
-  const counts = runOnly && (await openServerCounts(system));
-  const own = runOnly && counts && { own: { runOnly, counts } };
-  try {
-    return await withHelpers({ system, terminal, options, ...own }, async (bench) => {
-      const repetitions: Repetition[] = [];
-      for (let n = from; n <= to; n += 1) {
-        terminal.note(`repetition ${n} of ${options.repeat}`);
-        repetitions.push(await repeatOnce(bench));
-      }
-      if (profile !== undefined && to === options.repeat) await profileRun(bench, profile);
-      terminal.note('audit');
-      const { ok, counts, drift } = await auditSystem(system, auditWaitMs);
-      const replicas = system.endpoints.gateways.length;
-      return { repetitions, audit: { ok, counts, drift }, replicas };
-    });
-  } finally {
-    await counts?.close();
-  }
-}
-
-/**
- * Each repetition on a system of its own, just made: none begins with the tables of the one before
- * it, and the emulator of Pub/Sub, which keeps every message in memory, holds one of them at a time.
- */
-async function measureOwn(
-  {
-    profile,
-    ...own
-  }: Omit<OwnSystem, 'countsStatements'> & { terminal: Terminal; profile?: string },
-  options: BenchOptions,
-): Promise<Measured> {
-  const { terminal } = own;
-  const all: Measured[] = [];
-  for (let n = 1; n <= options.repeat; n += 1) {
-    all.push(
-      await onOwnSystem({ ...own, countsStatements: true }, (system, runOnly) => {
-        const on = { system, terminal, ...(profile !== undefined && { profile }) };
-        return measure(on, { options, from: n, to: n }, runOnly);
-      }),
-    );
-  }
-  const audits = all.map(({ audit }) => audit);
-  const accepted = audits.reduce((sum, { counts }) => sum + counts.accepted, 0);
-  return {
-    repetitions: all.flatMap(({ repetitions }) => repetitions),
-    audit: {
-      ok: audits.every(({ ok }) => ok),
-      counts: { ...audits[0]!.counts, accepted },
-      drift: audits.flatMap(({ drift }) => drift),
-    },
-    replicas: all[0]!.replicas,
-  };
-}
 
 /** What was not accepted, and what the audit says. */
 function renderAudit({ audit, repetitions }: BenchReport): string[] {
@@ -221,16 +147,21 @@ async function guardCounts(listening: Listening): Promise<void> {
   conclude(terminal, report, renderCounts(report));
 }
 
+/** Each outage on a system of its own, as each repetition is. */
 async function backlogs(listening: Listening, options: BenchOptions, count: number): Promise<void> {
   const { terminal } = listening;
-  const own = {
-    ...listening,
-    name: 'bench',
-    settings: benchSettings(undefined, noTracing),
-  } as const;
-  const report = await onOwnSystem(own, (system, runOnly) =>
-    drainBacklogs({ system, terminal, runOnly, options }, count),
-  );
+  const settings = benchSettings(undefined, noTracing);
+  const own = { ...listening, name: 'bench', settings } as const;
+  const rig = describeRig();
+  const outages: Outage[] = [];
+  for (const away of mayBeAway) {
+    outages.push(
+      await onOwnSystem(own, (system, runOnly) =>
+        drainBacklog({ system, terminal, runOnly, options }, { away, count }),
+      ),
+    );
+  }
+  const report = { ok: outages.every(({ ok }) => ok), rig, outages };
   conclude(terminal, report, renderBacklogs(report));
 }
 

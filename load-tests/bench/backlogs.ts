@@ -1,6 +1,6 @@
 import { type System, auditSystem } from '@triplock/demo';
 import { renderTable, style, type Terminal } from '@triplock/operator';
-import { describeRig, type Rig, type RunOnly } from '../systems.ts';
+import type { Rig, RunOnly } from '../systems.ts';
 import { openServerCounts } from './counts.ts';
 import {
   measuredServices,
@@ -12,16 +12,18 @@ import { expectDrained, orderFor, runLoad, withHelpers, type Bench } from './run
 import { warmUp } from './schedule.ts';
 
 /** What came of an outage of one service: how fast its backlog was done, by all whom it passes. */
-export type Outage = { away: MeasuredService; of: number; perSecond: number };
+export type Outage = {
+  away: MeasuredService;
+  of: number;
+  perSecond: number;
+  /** What everything together took before, from the gateway to the webhook, and held. */
+  steadyPerSecond: number;
+  /** The audit found no drift. */
+  ok: boolean;
+};
 
 /** What `--backlog` prints. */
-export type BacklogReport = {
-  ok: boolean;
-  rig: Rig;
-  /** What everything together takes from the gateway to the webhook, and holds. */
-  steadyPerSecond: number;
-  outages: readonly Outage[];
-};
+export type BacklogReport = { ok: boolean; rig: Rig; outages: readonly Outage[] };
 
 /** Drained ÷ steady: after an outage there has to be room to catch up. */
 const ratioWanted = 1.5;
@@ -30,16 +32,17 @@ const chunkSeconds = 5;
 
 type Drained = { system: System; terminal: Terminal; runOnly: RunOnly; options: BenchOptions };
 
+/** Whose outages are measured: an outage of what a service stands on leaves the same backlog. */
+export const mayBeAway = measuredServices.slice(1);
+
 /**
- * The rate that everything together holds, and then, for each service behind the gateway, that at
- * which so many payments are done that came while it was away. An outage of what a service stands
- * on leaves the same backlog: one of PostgreSQL is the worker's, one of Pub/Sub the dispatcher's.
+ * The rate that everything together holds, and then that at which so many payments are done that
+ * came while one service behind the gateway was away.
  */
-export async function drainBacklogs(
+export async function drainBacklog(
   { system, terminal, runOnly, options }: Drained,
-  count: number,
-): Promise<BacklogReport> {
-  const rig = describeRig();
+  { away, count }: { away: MeasuredService; count: number },
+): Promise<Outage> {
   const counts = await openServerCounts(system);
   try {
     const own = { runOnly, counts };
@@ -47,14 +50,11 @@ export async function drainBacklogs(
       await warmUp(bench, measuredServices);
       terminal.note('everything together');
       const { run: steady } = await runLoad(bench, {}, measuredServices);
-      const outages: Outage[] = [];
-      for (const away of measuredServices.slice(1)) {
-        outages.push(await runOutage(bench, runOnly, { away, count }));
-      }
+      const drained = await runOutage(bench, runOnly, { away, count });
       terminal.note('audit');
       const { ok } = await auditSystem(system, auditWaitMs);
       const steadyPerSecond = (steady.load.accepted * 1_000) / (steady.deliveredMs ?? NaN);
-      return { ok, rig, steadyPerSecond, outages };
+      return { ...drained, steadyPerSecond, ok };
     });
   } finally {
     await counts.close();
@@ -66,7 +66,7 @@ async function runOutage(
   bench: Bench,
   runOnly: RunOnly,
   { away, count }: { away: MeasuredService; count: number },
-): Promise<Outage> {
+): Promise<Pick<Outage, 'away' | 'of' | 'perSecond'>> {
   const { system, terminal, generator } = bench;
   terminal.note(`${away} away, while ${count} payments come`);
   const others = measuredServices.filter((name) => name !== away);
@@ -88,17 +88,19 @@ async function runOutage(
 }
 
 /** The backlogs for people. */
-export function renderBacklogs({ rig, steadyPerSecond, outages, ok }: BacklogReport): string[] {
+export function renderBacklogs({ rig, outages, ok }: BacklogReport): string[] {
   const right = (head: string) => ({ head, align: 'right' as const });
-  const rows = outages.map(({ away, of, perSecond }) => {
+  const rows = outages.map(({ away, of, steadyPerSecond, perSecond }) => {
     const ratio = perSecond / steadyPerSecond;
     const goal = ratio >= ratioWanted ? '' : style.bad(`below ${ratioWanted}`);
-    return [away, `${of}`, perSecond.toFixed(0), ratio.toFixed(2), goal];
+    const rates = [steadyPerSecond.toFixed(0), perSecond.toFixed(0), ratio.toFixed(2)];
+    return [away, `${of}`, ...rates, goal];
   });
-  const columns = [right('backlog'), right('drained/s'), right('÷ steady'), { head: '' }];
+  const rates = [right('steady/s'), right('drained/s'), right('÷ steady')];
+  const columns = [right('backlog'), ...rates, { head: '' }];
   return [
     style.faint(`${rig.cpu}, ${rig.cores} cores; ${rig.commit}; load before ${rig.loadBefore}`),
-    `everything together, until delivered: ${steadyPerSecond.toFixed(0)}/s`,
+    'steady: everything together, until delivered',
     '',
     ...renderTable([{ head: 'was away' }, ...columns], rows),
     '',

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { System } from '@triplock/demo';
-import type { RunOnly } from '../systems.ts';
+import { auditSystem, type System } from '@triplock/demo';
+import type { AuditReport, Terminal } from '@triplock/operator';
+import { onOwnSystem, type OwnSystem, type RunOnly } from '../systems.ts';
+import { openServerCounts } from './counts.ts';
 import type { LoadOrder, LoadReport } from './load-generator.ts';
 import {
   cpuBetween,
@@ -8,6 +10,7 @@ import {
   pipelineServices,
   readPeaks,
   sampleCpu,
+  type BenchOptions,
   type MeasuredService,
 } from './measurements.ts';
 import {
@@ -15,7 +18,9 @@ import {
   expectDrained,
   orderFor,
   perPayment,
+  profileRun,
   runLoad,
+  withHelpers,
   type Bench,
   type EmptyPostRun,
   type Run,
@@ -44,6 +49,67 @@ export type Repetition = {
   /** MiB of each service at its peak, from its start. */
   peaksMiB: Readonly<Record<string, number>>;
 };
+
+const auditWaitMs = 120_000;
+
+/** Repetitions, and the audit of what they left. */
+export type Series = {
+  repetitions: readonly Repetition[];
+  audit: Pick<AuditReport, 'ok' | 'counts' | 'drift'>;
+  replicas: number;
+};
+
+/** Measures so many times and audits at the end. Without `runOnly` the services stay as they are. */
+export async function measure(
+  { system, terminal, profile }: { system: System; terminal: Terminal; profile?: string },
+  { options, from, to }: { options: BenchOptions; from: number; to: number },
+  runOnly?: RunOnly,
+): Promise<Series> {
+  const counts = runOnly && (await openServerCounts(system));
+  const own = runOnly && counts && { own: { runOnly, counts } };
+  try {
+    return await withHelpers({ system, terminal, options, ...own }, async (bench) => {
+      const repetitions: Repetition[] = [];
+      for (let n = from; n <= to; n += 1) {
+        terminal.note(`repetition ${n} of ${options.repeat}`);
+        repetitions.push(await repeatOnce(bench));
+      }
+      if (profile !== undefined && to === options.repeat) await profileRun(bench, profile);
+      terminal.note('audit');
+      const { ok, counts, drift } = await auditSystem(system, auditWaitMs);
+      const replicas = system.endpoints.gateways.length;
+      return { repetitions, audit: { ok, counts, drift }, replicas };
+    });
+  } finally {
+    await counts?.close();
+  }
+}
+
+/**
+ * Each repetition on a system of its own: none begins with another's tables, and the emulator of
+ * Pub/Sub, which keeps every message in memory, holds the messages of one.
+ */
+export async function measureOwn(
+  own: Omit<OwnSystem, 'countsStatements'> & { profile?: string },
+  options: BenchOptions,
+): Promise<Series> {
+  const all: Series[] = [];
+  for (let n = 1; n <= options.repeat; n += 1) {
+    all.push(
+      await onOwnSystem({ ...own, countsStatements: true }, (system, runOnly) =>
+        measure({ ...own, system }, { options, from: n, to: n }, runOnly),
+      ),
+    );
+  }
+  const audits = all.map(({ audit }) => audit);
+  const accepted = audits.reduce((sum, { counts }) => sum + counts.accepted, 0);
+  const audit = {
+    ok: audits.every(({ ok }) => ok),
+    counts: { ...audits[0]!.counts, accepted },
+    drift: audits.flatMap(({ drift }) => drift),
+  };
+  return { ...all[0]!, repetitions: all.flatMap(({ repetitions }) => repetitions), audit };
+}
 
 const rates = [50, 200, 600, 1_000];
 const coldRate = 200;

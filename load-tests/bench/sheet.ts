@@ -1,4 +1,4 @@
-import { type AuditReport, renderTable, style } from '@triplock/operator';
+import { renderTable, style } from '@triplock/operator';
 import type { Rig } from '../systems.ts';
 import {
   besideServices,
@@ -11,7 +11,7 @@ import {
   type Spread,
 } from './measurements.ts';
 import type { EmptyPostRun, Run, StageRun } from './runs.ts';
-import type { RateRun, Repetition } from './schedule.ts';
+import type { RateRun, Repetition, Series } from './schedule.ts';
 
 /** What `--json` prints. */
 export type BenchReport = {
@@ -19,9 +19,7 @@ export type BenchReport = {
   ok: boolean;
   rig: Rig;
   settings: BenchOptions & { replicas: number };
-  audit: Pick<AuditReport, 'ok' | 'counts' | 'drift'>;
-  repetitions: readonly Repetition[];
-};
+} & Omit<Series, 'replicas'>;
 
 /** One table of the sheet; every column but the first holds figures. */
 export type Table = { title: string; heads: readonly string[]; rows: readonly string[][] };
