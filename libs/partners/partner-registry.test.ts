@@ -5,7 +5,7 @@ import { createTestDatabase } from '@triplock/testing';
 import { openPartnerRegistry } from './partner-registry.ts';
 import { openPartners } from './partners.ts';
 import { firstEndpoint } from './test/webhook-deliveries.ts';
-import { openWebhookEndpoints } from './webhook-endpoints.ts';
+import { openWebhookEndpoints, rotateSecretAs } from './webhook-endpoints.ts';
 import { parseWebhookKeys } from './webhook-secrets.ts';
 
 const acme = 'acme' as PartnerId;
@@ -167,6 +167,34 @@ test('secrets are sealed anew under the newest key while both open, and then the
   }
   const gateway = openWebhookEndpoints(store.open('triplock_gateway'), webhookKeys);
   assert.deepEqual(await gateway.rotateSecret(rotation), { ...rotated, outcome: 'replayed' });
+});
+
+test('an operator rotates a secret as its partner does, once for each key, and early only on purpose', async (context) => {
+  const { registry, store, owner } = await aRegistry(context);
+  await registry.add(acme, ada);
+  const keys = parseWebhookKeys(line('test', 1));
+  const [own, theirs] = [store.open('triplock_gateway'), store.open('triplock_partners')];
+  const ofAcme = { partnerId: acme, actor: ada };
+  const rotate = (key: string, when: 'rested' | 'even-early' = 'rested') =>
+    rotateSecretAs(theirs, keys, { ...ofAcme, key: key as IdempotencyKey, when });
+  assert.deepEqual(await rotate('one'), { outcome: 'no-endpoint' });
+  const gateway = openWebhookEndpoints(own, keys);
+  await gateway.setUrl({ partnerId: acme, url: 'https://partner.example' });
+  const all = await Promise.all(['one', 'one', 'two'].map((key) => rotate(key)));
+  const outcomes = all.map(({ outcome }) => outcome).sort();
+  // Whichever key came first, the other one was too early.
+  const first = all[2]!.outcome === 'rotated' ? 'two' : 'one';
+  const second = first === 'one' ? 'replayed' : 'two-sign';
+  assert.deepEqual(outcomes, [second, 'rotated', 'two-sign'].sort());
+  assert.equal((await rotate(first)).outcome, 'replayed');
+  assert.equal((await rotate('three', 'even-early')).outcome, 'rotated');
+  await owner.query('UPDATE partners.webhook_endpoints SET second_secret_until = now()');
+  assert.equal((await rotate('four')).outcome, 'rotated');
+  const acts = (await registry.acts(acme)).filter(({ act }) => act === 'rotate-secret');
+  assert.deepEqual(
+    acts.map(({ by, why }) => ({ by, why })),
+    Array(3).fill(ada),
+  );
 });
 
 test('who did what to a partner, and why, is written with it, and nobody changes it', async (context) => {

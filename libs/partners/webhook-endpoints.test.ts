@@ -197,6 +197,7 @@ test('the gateway can neither read nor write a secret but by setting and rotatin
     'UPDATE partners.webhook_endpoints SET verified_url = url',
     'SELECT FROM partners.take_endpoint_questions(1, false)',
     'SELECT FROM partners.open_webhook_endpoints',
+    `SELECT FROM partners.rotate_secret_as('acme', NULL, 'key', '{}', 'ada', 'lost', true)`,
     `SELECT partners.verify_webhook_endpoint(gen_random_uuid(), now(), 'mine')`,
     `SELECT partners.answer_webhook_test(NULL, NULL, 'delivered', 200, 1)`,
     'UPDATE partners.webhook_endpoints SET second_secret_until = now()',

@@ -8,6 +8,7 @@ import {
   type PartnerId,
 } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
+import type { PartnerActor } from './partner-registry.ts';
 import { targetHost } from './target-policy.ts';
 import { generateWebhookSecret, type SealedSecret, type WebhookKeys } from './webhook-secrets.ts';
 
@@ -18,6 +19,7 @@ const sql = loadStatements(import.meta.url, 'postgres/webhook-endpoints.sql', [
   'changeEndpoint',
   'deleteEndpoint',
   'rotateWebhookSecret',
+  'rotateSecretAs',
   'askTest',
   'readTest',
 ]);
@@ -83,6 +85,9 @@ export type Rotation = { secret: string; previousSecretUntil: Date };
 export type RotatedSecret =
   ({ outcome: 'rotated' | 'replayed' } & Rotation) | { outcome: 'no-endpoint' };
 
+/** Which endpoint to rotate, under which key; the oldest unless one is named. */
+export type RotationOrder = { partnerId: PartnerId; id?: EndpointId; key: IdempotencyKey };
+
 /** What came back of a test: as a delivery's attempt, with the HTTP status of an answer. */
 export type TestResult = {
   outcome: 'delivered' | 'refused' | 'unanswered' | 'unsendable';
@@ -117,11 +122,7 @@ export type WebhookEndpoints = {
    * @throws MissingWebhookKeyError for a key of before whose secret was sealed with one that is not
    * there.
    */
-  rotateSecret(rotation: {
-    partnerId: PartnerId;
-    id?: EndpointId;
-    key: IdempotencyKey;
-  }): Promise<RotatedSecret>;
+  rotateSecret(rotation: RotationOrder): Promise<RotatedSecret>;
   /**
    * Has a notifier send a test to an endpoint, one in ten seconds. `not-open`: its server has not
    * proved that it wants webhooks, or wants none.
@@ -160,21 +161,12 @@ export function openWebhookEndpoints(database: Database, keys: WebhookKeys): Web
     async list(partnerId) {
       return (await database.query<Row>(sql.showEndpoints, [partnerId, null])).map(fromRow);
     },
-    async find({ partnerId, id }) {
-      const [row] = await database.query<Row>(sql.showEndpoints, [partnerId, id]);
-      return row && fromRow(row);
-    },
-    async show(partnerId) {
-      const [row] = await database.query<Row>(sql.showEndpoints, [partnerId, null]);
-      return row && fromRow(row);
-    },
+    find: ({ partnerId, id }) => firstOf(database, [partnerId, id]),
+    show: (partnerId) => firstOf(database, [partnerId, null]),
     make: (order) => makeEndpoint(database, keys, order),
     async change({ partnerId, id }, changes) {
-      const [row] = await database.query<Row>(sql.changeEndpoint, [
-        partnerId,
-        id,
-        JSON.stringify(asChanges(changes)),
-      ]);
+      const parameters = [partnerId, id, JSON.stringify(asChanges(changes))];
+      const [row] = await database.query<Row>(sql.changeEndpoint, parameters);
       return row && fromRow(row);
     },
     async delete({ partnerId, id }) {
@@ -193,15 +185,7 @@ export function openWebhookEndpoints(database: Database, keys: WebhookKeys): Web
         ? { outcome: 'made', endpoint, secret }
         : { outcome: 'changed', endpoint };
     },
-    async rotateSecret({ partnerId, id = null, key }) {
-      const offered = keys.seal(partnerId, generateWebhookSecret());
-      const parameters = [partnerId, id, key, JSON.stringify(offered)];
-      const [row] = await database.query<RotationRow>(sql.rotateWebhookSecret, parameters);
-      if (row === undefined) return { outcome: 'no-endpoint' };
-      const { secret, previous_secret_until: previousSecretUntil } = row;
-      const outcome = secret.id === offered.id ? 'rotated' : 'replayed';
-      return { outcome, secret: keys.open(partnerId, secret), previousSecretUntil };
-    },
+    rotateSecret: (order) => rotate(database, keys, { ...order, sql: sql.rotateWebhookSecret }),
     async askTest({ partnerId, id }, testId) {
       type Asked = { outcome: Awaited<ReturnType<WebhookEndpoints['askTest']>> };
       const [row] = await database.query<Asked>(sql.askTest, [partnerId, id, testId]);
@@ -212,6 +196,52 @@ export function openWebhookEndpoints(database: Database, keys: WebhookKeys): Web
       return row && { outcome: row.outcome, status: row.status, tookMs: row.took_ms };
     },
   };
+}
+
+/**
+ * Rotates a partner's secret for it, by the role that manages partners: as `rotateSecret`, and
+ * recorded with who and why. Unless it may be `even-early`, a secret that was rotated less than a
+ * day ago is left alone: another rotation would end the one before it, which may be all that the
+ * partner's server knows.
+ */
+export async function rotateSecretAs(
+  database: Database,
+  keys: WebhookKeys,
+  order: RotationOrder & { actor: PartnerActor; when: 'rested' | 'even-early' },
+): Promise<RotatedSecret | { outcome: 'two-sign'; until: Date }> {
+  const { partnerId, id = null, actor, when } = order;
+  const more = [actor.by, actor.why, when === 'even-early'];
+  const rotated = await rotate(database, keys, { ...order, sql: sql.rotateSecretAs, more });
+  if (rotated.outcome !== 'no-endpoint') return rotated;
+  const until = (await firstOf(database, [partnerId, id]))?.previousSecretUntil;
+  return until ? { outcome: 'two-sign', until } : rotated;
+}
+
+type Named = [partnerId: PartnerId, id: EndpointId | null];
+
+async function firstOf(database: Database, of: Named): Promise<ShownEndpoint | undefined> {
+  const [row] = await database.query<Row>(sql.showEndpoints, of);
+  return row && fromRow(row);
+}
+
+async function rotate(
+  database: Database,
+  keys: WebhookKeys,
+  {
+    partnerId,
+    id,
+    key,
+    sql: statement,
+    more = [],
+  }: RotationOrder & { sql: string; more?: unknown[] },
+): Promise<RotatedSecret> {
+  const offered = keys.seal(partnerId, generateWebhookSecret());
+  const parameters = [partnerId, id ?? null, key, JSON.stringify(offered), ...more];
+  const [row] = await database.query<RotationRow>(statement, parameters);
+  if (row === undefined) return { outcome: 'no-endpoint' };
+  const { secret, previous_secret_until: previousSecretUntil } = row;
+  const outcome = secret.id === offered.id ? 'rotated' : 'replayed';
+  return { outcome, secret: keys.open(partnerId, secret), previousSecretUntil };
 }
 
 async function makeEndpoint(
@@ -232,13 +262,10 @@ async function makeEndpoint(
   switch (outcome) {
     case 'made':
       return { outcome, id, madeAt, secret: keys.open(partnerId, secret!) };
-    case 'replayed':
-      return {
-        outcome,
-        id,
-        madeAt,
-        ...(secret === null ? {} : { secret: keys.open(partnerId, secret) }),
-      };
+    case 'replayed': {
+      const shown = secret && { secret: keys.open(partnerId, secret) };
+      return { outcome, id, madeAt, ...shown };
+    }
     case 'reused':
     case 'deleted':
     case 'too-many':

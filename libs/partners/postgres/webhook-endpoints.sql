@@ -61,6 +61,14 @@ SELECT partners.delete_webhook_endpoint($1, $2) AS deleted
 -- nothing was written. No row: the partner has no such endpoint. The last two keys are known.
 SELECT secret, previous_secret_until FROM partners.rotate_webhook_secret($1, $2, $3, $4::jsonb)
 
+-- name: rotateSecretAs
+-- The same by an operator, for the role that manages partners.
+--
+-- $1 to $4 as above, $5 who, $6 why or null, $7 whether also while two secrets sign. No row: the
+-- partner has no such endpoint, or two secrets sign.
+SELECT secret, previous_secret_until
+FROM partners.rotate_secret_as($1, $2, $3, $4::jsonb, $5, $6, $7)
+
 -- name: askTest
 -- Asks a notifier to send a test to a partner's webhook endpoint.
 --

@@ -343,16 +343,17 @@ BEGIN ATOMIC
 END;
 
 -- Gives a partner's endpoint a new secret, unless it was rotated under this key; the oldest one when
--- none is named. The gateway may read secrets by this and by `make_webhook_endpoint` alone, and only
--- those that it made under the key that it shows.
+-- none is named. Not `even_early`, it leaves alone what was rotated less than a day ago: the secret that
+-- would end is the one that the partner's server may still know alone.
 --
 -- A row: the rotation of that key; `new_secret` is its secret when it was this call that made it.
--- No row: the partner has no such endpoint. Two at once go one after the other by the row's lock, and
--- everything is decided by the row as it is then.
-CREATE FUNCTION rotate_webhook_secret(
-  of_partner text, of_endpoint uuid, by_key text, new_secret jsonb
+-- No row: the partner has no such endpoint, or it was too early. Two at once go one after the other by
+-- the row's lock, and everything is decided by the row as it is then.
+CREATE FUNCTION rotate_secret_as(
+  of_partner text, of_endpoint uuid, by_key text, new_secret jsonb, by_whom text, because text,
+  even_early boolean
 ) RETURNS TABLE (secret jsonb, previous_secret_until timestamptz)
-LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+LANGUAGE sql SET search_path = partners, pg_temp
 BEGIN ATOMIC
   WITH rotated AS (
     UPDATE webhook_endpoints AS known SET
@@ -372,6 +373,8 @@ BEGIN ATOMIC
       )
     WHERE partner_id = of_partner AND deleted_at IS NULL
       AND endpoint_id = coalesce(of_endpoint, first_webhook_endpoint(of_partner))
+      AND (even_early OR second_secret_until IS NULL OR second_secret_until <= now()
+           OR rotations @> jsonb_build_array(jsonb_build_object('key', by_key)))
     RETURNING
       (SELECT each -> 'secret' FROM jsonb_array_elements(known.rotations) AS each
        WHERE each ->> 'key' = by_key) AS secret,
@@ -379,11 +382,25 @@ BEGIN ATOMIC
        WHERE each ->> 'key' = by_key) AS until
   ), act AS (
     INSERT INTO acts (act, partner_id, subject, done_by, why)
-    SELECT 'rotate-secret', of_partner, rotated.secret ->> 'id', 'partner ' || of_partner,
-           'POST /v1/webhook-endpoint' || CASE WHEN of_endpoint IS NULL THEN '' ELSE 's' END || '/secrets'
+    SELECT 'rotate-secret', of_partner, rotated.secret ->> 'id', by_whom, because
     FROM rotated WHERE rotated.secret = new_secret
   )
   SELECT rotated.secret, rotated.until FROM rotated;
+END;
+
+-- The same by the partner itself. The gateway may read secrets by this and by `make_webhook_endpoint`
+-- alone, and only those that it made under the key that it shows.
+CREATE FUNCTION rotate_webhook_secret(
+  of_partner text, of_endpoint uuid, by_key text, new_secret jsonb
+) RETURNS TABLE (secret jsonb, previous_secret_until timestamptz)
+LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+BEGIN ATOMIC
+  SELECT rotated.secret, rotated.previous_secret_until
+  FROM rotate_secret_as(
+    of_partner, of_endpoint, by_key, new_secret, 'partner ' || of_partner,
+    'POST /v1/webhook-endpoint' || CASE WHEN of_endpoint IS NULL THEN '' ELSE 's' END || '/secrets',
+    true
+  ) AS rotated;
 END;
 
 -- Asks for a test of a partner's endpoint, of which there is one in ten seconds: it goes to a server
@@ -557,14 +574,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE
 ON partners, api_keys, webhook_endpoints, endpoint_verifications, endpoint_tests
 TO triplock_partners;
 GRANT SELECT, INSERT (act, partner_id, subject, done_by, why) ON acts TO triplock_partners;
-GRANT SELECT ON live_webhook_endpoints TO triplock_partners;
-GRANT EXECUTE ON FUNCTION first_webhook_endpoint TO triplock_partners;
+GRANT SELECT ON live_webhook_endpoints, shown_webhook_endpoints TO triplock_partners;
+GRANT EXECUTE ON FUNCTION first_webhook_endpoint, rotate_secret_as TO triplock_partners;
 GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
 -- above. It reads no other secret, and cannot call an endpoint verified.
 GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests TO triplock_gateway;
 REVOKE ALL ON FUNCTION first_webhook_endpoint, make_webhook_endpoint, set_first_webhook_endpoint,
-  change_webhook_endpoint, delete_webhook_endpoint, rotate_webhook_secret, ask_webhook_test
+  change_webhook_endpoint, delete_webhook_endpoint, rotate_secret_as, rotate_webhook_secret,
+  ask_webhook_test
 FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION make_webhook_endpoint, set_first_webhook_endpoint,
   change_webhook_endpoint, delete_webhook_endpoint, rotate_webhook_secret, ask_webhook_test
