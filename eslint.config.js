@@ -71,6 +71,8 @@ export default defineConfig(
   // k6 calls what a scenario's own file exports.
   { files: ['load-tests/k6/*.ts'], rules: { 'house/one-barrel': 'off' } },
   { files: ['**/index.ts'], rules: { 'house/one-barrel': 'off' } },
+  // All that the console says in one place, for whoever translates it; there is nothing to follow.
+  { files: ['services/operator/console/words.ts'], rules: { 'max-lines': 'off' } },
   { files: driverHomes, rules: { 'house/drivers-in-adapters': 'off' } },
   { files: environmentHomes, rules: { 'house/settings-in-config': 'off' } },
   { files: ['{infra,demo,e2e,load-tests}/**'], rules: { 'no-console': 'off' } },

@@ -62,6 +62,11 @@ export function filesOfServices(
           : [],
       ),
     }),
+    file('services/operator/dead-letters.sql', {
+      refused: declared.flatMap(({ schema, inbox }) =>
+        inbox ? `UNION ALL SELECT * FROM ${schema}.refused_messages` : [],
+      ),
+    }),
     file('docker-compose.yml', {
       services: declared.flatMap((service, index) => [
         ...(index > 0 ? [''] : []),

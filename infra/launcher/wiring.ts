@@ -65,7 +65,7 @@ function namesToldTo({ kafka, claims, events, settings }: DeclaredService, names
     ...('DEAD_LETTER_TOPIC' in settings && { DEAD_LETTER_TOPIC: names.deadLetterTopic }),
     ...Object.fromEntries(groups.map(([setting, group]) => [setting, names.groups[group]])),
     ...(claims && { CLAIM_NAMESPACE: names.claims }),
-    ...(events?.does === 'publish' && { EVENTS_TOPIC: names.eventsTopic }),
+    ...('EVENTS_TOPIC' in settings && { EVENTS_TOPIC: names.eventsTopic }),
     ...(events?.does === 'receive' && {
       EVENTS_SUBSCRIPTION: names.subscriptions[events.subscription as SubscriptionName],
     }),

@@ -53,6 +53,27 @@ test('what waits for a partner’s endpoint is no drift, is named with the partn
   assert.deepEqual([acme.published.count, acme.delivered.count, acme.undelivered.count], [3, 1, 2]);
   assert.deepEqual([acme.gross.delivered.count, acme.gross.undelivered.count], [1, 2]);
 
+  // What a person dismissed waits no more, though its partner never got it, until it is given up
+  // once more.
+  await system.break(
+    `INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+     VALUES ('dismiss', $1, 'ada', 'its partner is gone')`,
+    [`webhook:${ofGivenUp}`],
+  );
+  const dismissed = await audit({ final: true });
+  assert.deepEqual([dismissed.ok, dismissed.counts.undelivered], [true, 3]);
+  assert.deepEqual(dismissed.waiting.find((each) => each.for === 'endpoint of acme')?.ids, [
+    ofParked,
+  ]);
+  const givenUpAgain = `WITH tried AS (
+      UPDATE notifier.delivery_attempts SET recorded_at = now() + interval '1 second'
+      WHERE event_id = $1 RETURNING recorded_at
+    ) UPDATE notifier.deliveries SET finished_at = (SELECT max(recorded_at) FROM tried)
+      WHERE event_id = $1`;
+  await system.break(givenUpAgain, [ofGivenUp]);
+  const again = await audit({ final: true });
+  assert.ok(again.waiting.some(({ ids }) => ids.includes(ofGivenUp)));
+
   // Since there is an endpoint it is the sender's to release what is parked.
   await system.break(`INSERT INTO partners.partners (id) VALUES ('acme')`);
   await system.break(

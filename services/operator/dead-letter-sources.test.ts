@@ -1,54 +1,23 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { test, type TestContext } from 'node:test';
-import { openPostgresOutbox } from '@triplock/ledger';
-import { createLogger } from '@triplock/runtime';
-import { createTestDatabase, createTestTopic } from '@triplock/testing';
-import { openDeadLetters, openTopicReader } from '@triplock/transport';
+import { test } from 'node:test';
+import { openTopicReader } from '@triplock/transport';
+import { redrive, redriveWindow } from './dead-letter-acts.ts';
+import { listDeadLetters, parseDeadLetterId, showDeadLetter } from './dead-letter-sources.ts';
 import {
-  listDeadLetters,
-  parseDeadLetterId,
-  redrive,
-  redriveWindow,
-  showDeadLetter,
-  type DeadLetterSources,
-} from './dead-letter-sources.ts';
-
-const request = { by: 'ada', why: 'mended', again: false };
-const eventIds = [1, 2, 3].map((n) => `00000000-0000-8000-8000-00000000000${n}`);
-const paymentId = '00000000-0000-8000-8000-0000000000aa';
-
-async function someSources(context: TestContext): Promise<DeadLetterSources> {
-  const database = (await createTestDatabase(context)).open();
-  const { brokers, topic: deadLetter } = await createTestTopic(context, { partitions: 2 });
-  const { topic: accepted } = await createTestTopic(context);
-  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-  const kafka = { brokers, clientId: 'test', logger };
-  const redriveEvent: DeadLetterSources['redriveEvent'] = (tx, eventId) =>
-    openPostgresOutbox({ ...database, query: tx.query }).redrive(eventId);
-  return { database, kafka, topics: { accepted, deadLetter }, redriveEvent };
-}
-
-async function setAside({ kafka, topics }: DeadLetterSources) {
-  const deadLetters = openDeadLetters({ ...kafka, topic: topics.deadLetter });
-  const record = {
-    topic: topics.accepted,
-    partition: 0,
-    offset: 7n,
-    timestamp: '0',
-    key: Buffer.from('a key'),
-    value: Buffer.from([0, 255, 7]),
-    headers: { partner_id: Buffer.from('acme'), 'dead-letter.reason': Buffer.from('its own') },
-  };
-  await deadLetters.append(record, { reason: 'not_json', detail: 'no JSON' });
-  await deadLetters.close();
-}
+  addGivenUp,
+  eventIds,
+  paymentId,
+  request,
+  setAside,
+  someSources,
+} from './test/some-dead-letters.ts';
 
 test('a dead letter of Kafka is listed, and redriven with its own key, bytes and headers, once', async (context) => {
   const sources = await someSources(context);
-  assert.deepEqual(await listDeadLetters(sources), []);
+  assert.deepEqual(await listDeadLetters(sources, 'waiting'), []);
   await setAside(sources);
-  const [listed] = await listDeadLetters(sources);
+  const [listed] = await listDeadLetters(sources, 'waiting');
   assert.match(listed!.id, /^kafka:[01]:0$/);
   assert.deepEqual([listed!.partner, listed!.reason, listed!.redriven], ['acme', 'not_json', null]);
 
@@ -70,7 +39,7 @@ test('a dead letter of Kafka is listed, and redriven with its own key, bytes and
     ],
   );
   assert.equal((await redrive(sources, id, { ...request, again: true })).outcome, 'redriven');
-  const [known] = await listDeadLetters(sources);
+  const [known] = await listDeadLetters(sources, 'waiting');
   assert.deepEqual([known?.redriven?.by, known?.redriven?.why], ['ada', 'mended']);
 });
 
@@ -85,7 +54,7 @@ test('a parked event and its payment’s later ones wait again, in order', async
     );
   }
   const id = parseDeadLetterId(`outbox:${eventIds[0]}`);
-  const listed = await listDeadLetters(sources);
+  const listed = await listDeadLetters(sources, 'waiting');
   assert.deepEqual(
     listed.map(({ id: each, reason }) => [each, reason]),
     [[`outbox:${eventIds[0]}`, 'too large']],
@@ -100,20 +69,15 @@ test('a parked event and its payment’s later ones wait again, in order', async
   assert.equal((await redrive(sources, id, request)).outcome, 'redriven-before');
   const states = await sources.database.query('SELECT DISTINCT state FROM ledger.outbox');
   assert.deepEqual(states, [{ state: 'pending' }]);
-  assert.deepEqual(await listDeadLetters(sources), []);
+  assert.deepEqual(await listDeadLetters(sources, 'waiting'), []);
 });
 
 test('a webhook that was given up is due again with all its time', async (context) => {
   const sources = await someSources(context);
-  await sources.database.query(
-    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts,
-       first_attempt_at, finished_at, last_error)
-     VALUES ($1, 'acme', $2, '{}', 'failed', 9, now() - interval '1 day', now(), 'ECONNREFUSED')`,
-    [eventIds[0], paymentId],
-  );
+  await addGivenUp(sources);
   const id = parseDeadLetterId(`webhook:${eventIds[0]}`);
   assert.equal(
-    (await listDeadLetters(sources))[0]?.reason,
+    (await listDeadLetters(sources, 'waiting'))[0]?.reason,
     'given up after 9 attempts, ECONNREFUSED',
   );
   assert.equal((await redrive(sources, id, request)).outcome, 'redriven');
@@ -210,7 +174,7 @@ test('a transaction that has been pending for long is listed, and redriven it is
   // Its partner may capture it for seven days.
   await insert(held, ago('7 days'), `'held'`);
   await insert(heldTooLong, ago('193 hours'), `'held-too-long'`);
-  const listed = await listDeadLetters(sources);
+  const listed = await listDeadLetters(sources, 'waiting');
   assert.deepEqual(
     listed.map(({ id, about, reason }) => [id, about, reason]),
     [
@@ -228,7 +192,7 @@ test('a transaction that has been pending for long is listed, and redriven it is
 test('what is not there is not redriven, and nothing is recorded', async (context) => {
   const sources = await someSources(context);
   const rows = ['outbox', 'webhook', 'transaction'].map((source) => `${source}:${eventIds[0]}`);
-  for (const id of ['kafka:0:7', ...rows]) {
+  for (const id of ['kafka:0:7', 'refused:auditor:7', ...rows]) {
     assert.deepEqual(await redrive(sources, parseDeadLetterId(id), request), {
       outcome: 'not-found',
     });
@@ -254,6 +218,9 @@ test('only ids of dead letters are taken', () => {
     'kafka:-1:0',
     'outbox:1',
     'stripe:1',
+    'refused:auditor',
+    'refused:Auditor:1',
+    'refused:auditor:1 2',
     `webhook:${paymentId}x`,
   ]) {
     assert.throws(() => parseDeadLetterId(text), /is no dead letter/);

@@ -1,24 +1,22 @@
+import { isUtf8 } from 'node:buffer';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import {
   headerText,
   openTopicReader,
-  redriveRecord,
   type BrokerConnection,
+  type OutgoingMessage,
   type ReceivedRecord,
 } from '@triplock/transport';
 import type { EventId } from '@triplock/payments';
 import { UsageError } from './command.ts';
-import { lastRedrives, recordRedrive, type Actor, type Redriven } from './operator-acts.ts';
+import { lastLetterActs, type PastAct } from './operator-acts.ts';
 
 const statements = loadStatements(import.meta.url, 'dead-letters.sql', [
   'list',
   'showEvent',
   'showDelivery',
   'showTransaction',
-  'wakeTransaction',
-  'renewDelivery',
-  'renewDeliveries',
-  'clock',
+  'refused',
 ]);
 
 /** Where dead letters are kept. The database is seen as its owner sees it. */
@@ -28,18 +26,24 @@ export type DeadLetterSources = {
   topics: { accepted: string; deadLetter: string };
   /** Gives a parked event back; an outbox in PostgreSQL within that transaction. */
   redriveEvent: (tx: Queryable, eventId: EventId) => Promise<EventId[]>;
+  /** Publishes a message to all consumers once more. Rejects where nobody knows whether it came. */
+  publishAgain: (message: MessageOfEvent) => Promise<'published' | 'unpublishable'>;
 };
 
+/** A message with what every consumer knows an event by. */
+export type MessageOfEvent = Omit<OutgoingMessage, 'orderingKey'>;
+
 /**
- * One dead letter: its offset in the dead-letter topic, the event that could not go on, or the
- * transaction that comes to no end.
+ * One dead letter: its offset in the dead-letter topic, the event that could not go on, the
+ * transaction that comes to no end, or the message that a consumer refused.
  */
 export type DeadLetterId =
   | { source: 'kafka'; partition: number; offset: bigint }
   | { source: 'outbox'; eventId: string }
   /** Of the event's deliveries the one with this number. */
   | { source: 'webhook'; eventId: string; ordinal: number }
-  | { source: 'transaction'; txnId: string };
+  | { source: 'transaction'; txnId: string }
+  | { source: 'refused'; consumer: string; messageId: string };
 
 /** One dead letter in a list. `about` is the transaction, or the key of a record that is none. */
 export type DeadLetter = {
@@ -48,43 +52,69 @@ export type DeadLetter = {
   partner: string;
   about: string;
   reason: string;
-  redriven: Redriven | null;
+  /** Who gave it back last, where that was the last thing done about it. */
+  redriven: PastAct | null;
+  /** Who dismissed it, where nothing was done about it and nothing became of it since. */
+  dismissed: PastAct | null;
 };
 
-/** Who asks for a redrive. `again`: also for what was redriven before. */
-export type RedriveRequest = Actor & { again: boolean };
+/** What was found, without what people did about it. */
+type Found = Omit<DeadLetter, 'redriven' | 'dismissed'>;
 
-/** What came of redriving one dead letter. Only `redriven` did anything. */
-export type RedriveOutcome =
-  | { outcome: 'redriven'; ids: string[] }
-  | { outcome: 'redriven-before'; last: Redriven }
-  | { outcome: 'not-found' };
+/** Which dead letters to list: those that wait for a person, or those that one dismissed. */
+export type Wanted = 'waiting' | 'dismissed';
 
 /** Everything that is set aside, oldest first within Kafka and within the database. */
-export async function listDeadLetters(sources: DeadLetterSources): Promise<DeadLetter[]> {
-  return [...(await listDeadRecords(sources)), ...(await listDeadRows(sources.database))];
+export async function listDeadLetters(
+  sources: DeadLetterSources,
+  wanted: Wanted,
+): Promise<DeadLetter[]> {
+  const both = await Promise.all([
+    listDeadRecords(sources, wanted),
+    listDeadRows(sources.database, wanted),
+  ]);
+  return both.flat();
 }
 
 /** Those of Kafka. */
-export async function listDeadRecords(sources: DeadLetterSources): Promise<DeadLetter[]> {
+export async function listDeadRecords(
+  sources: DeadLetterSources,
+  wanted: Wanted,
+): Promise<DeadLetter[]> {
   const records = await withDeadLetterTopic(sources, (reader) => reader.newest());
-  return withRedrives(sources.database, records.map(deadRecord));
+  return withActs(sources.database, records.map(deadRecord), wanted);
 }
 
-/** Those of the database. */
-export async function listDeadRows(database: Queryable): Promise<DeadLetter[]> {
-  const rows = await database.query<Omit<DeadLetter, 'redriven'>>(statements.list);
-  return withRedrives(database, rows);
+/** Those of the database; of refused messages the newest 10 000. */
+export async function listDeadRows(database: Queryable, wanted: Wanted): Promise<DeadLetter[]> {
+  const [rows, refused] = await Promise.all([
+    database.query<Found>(statements.list),
+    database.query<RefusedRow>(statements.refused, [null, null, 0]),
+  ]);
+  return withActs(database, [...rows, ...refused.toReversed().map(refusedMessage)], wanted);
 }
 
-async function withRedrives(
+/** A webhook may be given up again after it was dismissed; what else is set aside is so once. */
+async function withActs(
   database: Queryable,
-  found: readonly Omit<DeadLetter, 'redriven'>[],
+  found: readonly Found[],
+  wanted: Wanted,
 ): Promise<DeadLetter[]> {
   const ids = found.map(({ id }) => id);
-  const redriven = await lastRedrives(database, ids);
-  return found.map((each) => ({ ...each, redriven: redriven.get(each.id) ?? null }));
+  const acts = await lastLetterActs(database, ids);
+  const letters = found.map((each): DeadLetter => {
+    const last = acts.get(each.id);
+    const isOver = last?.act === 'dismiss' && (!isWebhook(each) || last.at >= each.at);
+    return {
+      ...each,
+      redriven: last?.act === 'redrive' ? last : null,
+      dismissed: isOver ? last : null,
+    };
+  });
+  return letters.filter(({ dismissed }) => (dismissed !== null) === (wanted === 'dismissed'));
 }
+
+const isWebhook = ({ id }: Found) => id.startsWith('webhook:');
 
 /** All that is known of one dead letter; undefined when there is none of that id. */
 export async function showDeadLetter(
@@ -109,70 +139,16 @@ export async function showDeadLetter(
       const [row] = await database.query(statements.showTransaction, [id.txnId]);
       return row && { id: renderDeadLetterId(id), ...row };
     }
+    case 'refused': {
+      const row = await findRefused(database, id);
+      return row && { ...refusedMessage(row), ...refusedContents(row) };
+    }
     default:
       return id satisfies never;
   }
 }
 
-/**
- * Gives a dead letter back to where it came from: a record to the accepted topic with its original
- * key, bytes and headers, an event to the dispatchers, a webhook to the senders, a transaction to
- * the workers' resolver. The act is recorded in the same transaction.
- *
- * Dying after Kafka's ack and before the commit leaves a redrive that nobody recorded; repeated, it
- * makes a second copy, which the ledger knows. So does dying after Spanner gave an event back; it
- * is not parked any more, and repeated nothing is found.
- */
-export function redrive(
-  sources: DeadLetterSources,
-  id: DeadLetterId,
-  request: RedriveRequest,
-): Promise<RedriveOutcome> {
-  const subject = renderDeadLetterId(id);
-  return sources.database
-    .transaction(async (tx): Promise<RedriveOutcome> => {
-      if ((await recordRedrive(tx, subject, request)) === 'redriven-before') {
-        const last = (await lastRedrives(tx, [subject])).get(subject)!;
-        return { outcome: 'redriven-before', last };
-      }
-      const ids = await giveBack(sources, tx, id);
-      if (ids.length === 0) throw new NotFound();
-      return { outcome: 'redriven', ids };
-    })
-    .catch((error: unknown) => {
-      if (error instanceof NotFound) return { outcome: 'not-found' };
-      throw error;
-    });
-}
-
-/** Webhooks of one partner, by when they were made: from `since` on and before `until`. */
-export type WebhookWindow = { partner: string; since?: Date; until?: Date };
-
-const webhooksAtOnce = 1_000;
-
-/**
- * Gives every webhook of a partner's window back to the senders that was given up before this call,
- * and returns how many. Each is recorded as if it had been redriven by its id. One that is not
- * given up is left as it is, so calling twice does what calling once does.
- *
- * They go batch by batch, each with its record: a crash leaves the rest given up, for the next
- * call.
- */
-export async function redriveWindow(
-  { database }: Pick<DeadLetterSources, 'database'>,
-  { partner, since, until }: WebhookWindow,
-  { by, why }: Actor,
-): Promise<number> {
-  const [clock] = await database.query<{ now: string }>(statements.clock);
-  const asked = [partner, since?.toISOString(), until?.toISOString(), clock!.now, by, why];
-  let redriven = 0;
-  for (;;) {
-    const batch = await database.query(statements.renewDeliveries, [...asked, webhooksAtOnce]);
-    if (batch.length === 0) return redriven;
-    redriven += batch.length;
-  }
-}
-
+const refusedId = /^refused:([a-z0-9-]{1,63}):([\x21-\x7e]{1,200})$/;
 const kafkaId = /^kafka:(\d{1,9}):(\d{1,18})$/;
 const rowId =
   /^(outbox|webhook|transaction):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([2-9]|[1-9]\d))?$/i;
@@ -183,6 +159,8 @@ export function parseDeadLetterId(text: string): DeadLetterId {
   if (record) {
     return { source: 'kafka', partition: Number(record[1]), offset: BigInt(record[2]!) };
   }
+  const refused = refusedId.exec(text);
+  if (refused) return { source: 'refused', consumer: refused[1]!, messageId: refused[2]! };
   const row = rowId.exec(text);
   if (row && (row[1] === 'webhook' || row[3] === undefined)) {
     const uuid = row[2]!.toLowerCase();
@@ -191,7 +169,7 @@ export function parseDeadLetterId(text: string): DeadLetterId {
     return { source: 'webhook', eventId: uuid, ordinal: Number(row[3] ?? 1) };
   }
   throw new UsageError(
-    `'${text}' is no dead letter: expected kafka:<partition>:<offset>, outbox:<event id>, webhook:<delivery id> or transaction:<id>`,
+    `'${text}' is no dead letter: expected kafka:<partition>:<offset>, outbox:<event id>, webhook:<delivery id>, transaction:<id> or refused:<consumer>:<message id>`,
   );
 }
 
@@ -199,44 +177,13 @@ export function parseDeadLetterId(text: string): DeadLetterId {
 export function renderDeadLetterId(id: DeadLetterId): string {
   if (id.source === 'kafka') return `kafka:${id.partition}:${id.offset}`;
   if (id.source === 'transaction') return `transaction:${id.txnId}`;
+  if (id.source === 'refused') return `refused:${id.consumer}:${id.messageId}`;
   const ordinal = id.source === 'webhook' && id.ordinal > 1 ? `.${id.ordinal}` : '';
   return `${id.source}:${id.eventId}${ordinal}`;
 }
 
-/** Leaves the transaction so that an act on nothing is not recorded. */
-class NotFound extends Error {
-  override name = 'NotFound';
-}
-
-/** Gives the ids of what goes on again; none when there is no such dead letter. */
-async function giveBack(
-  sources: DeadLetterSources,
-  tx: Queryable,
-  id: DeadLetterId,
-): Promise<string[]> {
-  switch (id.source) {
-    case 'kafka': {
-      const record = await findRecord(sources, id);
-      if (record === undefined) return [];
-      await redriveRecord({ ...sources.kafka, topic: sources.topics.accepted }, record);
-      return [record.key?.toString() ?? renderDeadLetterId(id)];
-    }
-    case 'outbox':
-      return sources.redriveEvent(tx, id.eventId as EventId);
-    case 'webhook':
-      return eventIds(await tx.query(statements.renewDelivery, [id.eventId, id.ordinal]));
-    case 'transaction':
-      return eventIds(await tx.query(statements.wakeTransaction, [id.txnId]));
-    default:
-      return id satisfies never;
-  }
-}
-
-function eventIds(rows: readonly { event_id?: string }[]): string[] {
-  return rows.map((row) => row.event_id!);
-}
-
-function findRecord(
+/** The record at a place of the dead-letter topic; `undefined` when there is none (any more). */
+export function findRecord(
   sources: DeadLetterSources,
   { partition, offset }: { partition: number; offset: bigint },
 ): Promise<ReceivedRecord | undefined> {
@@ -255,7 +202,7 @@ async function withDeadLetterTopic<Result>(
   }
 }
 
-function deadRecord(record: ReceivedRecord): Omit<DeadLetter, 'redriven'> {
+function deadRecord(record: ReceivedRecord): Found {
   return {
     id: `kafka:${record.partition}:${record.offset}`,
     at: new Date(Number(record.timestamp)),
@@ -269,6 +216,56 @@ function contentsOf(record: ReceivedRecord) {
   const names = Object.keys(record.headers);
   return {
     headers: Object.fromEntries(names.map((name) => [name, headerText(record, name)])),
-    value: record.value?.toString() ?? null,
+    value: record.value === null ? null : readable(record.value),
   };
+}
+
+/** A message as the consumer that refused it kept it; `data` may be its beginning alone. */
+type RefusedRow = {
+  consumer: string;
+  messageId: string;
+  reason: string;
+  detail: string;
+  at: Date;
+  bytes: number;
+  data: Buffer;
+  attributes: string;
+};
+
+/** More than Pub/Sub takes of one message (10 MB). */
+const allBytes = 2 ** 30;
+
+/** With all its bytes; `undefined` when the consumer refused none of that id. */
+export async function findRefused(
+  database: Queryable,
+  { consumer, messageId }: { consumer: string; messageId: string },
+): Promise<RefusedRow | undefined> {
+  const values = [consumer, messageId, allBytes];
+  const [row] = await database.query<RefusedRow>(statements.refused, values);
+  return row;
+}
+
+/** Its attributes, by which it says whose event it is; what it says is not known to be true. */
+export function attributesOf({ attributes }: RefusedRow): Record<string, string> {
+  return JSON.parse(attributes) as Record<string, string>;
+}
+
+function refusedMessage(row: RefusedRow): Found {
+  const { consumer, messageId, at, reason, detail } = row;
+  return {
+    id: renderDeadLetterId({ source: 'refused', consumer, messageId }),
+    at,
+    partner: '',
+    about: attributesOf(row)['txn_id'] ?? '',
+    reason: `${reason}: ${detail}`,
+  };
+}
+
+function refusedContents(row: RefusedRow) {
+  return { attributes: attributesOf(row), bytes: row.bytes, value: readable(row.data) };
+}
+
+/** Bytes as text, or in base64 where they are none: so that they are the bytes. */
+function readable(bytes: Buffer): string | { base64: string } {
+  return isUtf8(bytes) ? bytes.toString() : { base64: bytes.toString('base64') };
 }

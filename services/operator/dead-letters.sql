@@ -1,5 +1,5 @@
--- What was set aside in the database: parked events, webhooks that were given up and transactions
--- that come to no end. Dead letters of Kafka are in a topic.
+-- What was set aside in the database: parked events, webhooks that were given up, transactions that
+-- come to no end, and messages that consumers refused. Dead letters of Kafka are in a topic.
 
 -- name: list
 -- Events that can never be published, webhooks that were given up, and transactions that have been
@@ -60,55 +60,21 @@ SELECT txn_id, kind, partner_id, idempotency_key, amount, currency, payment_id, 
 FROM ledger.transactions
 WHERE txn_id = $1 AND state = 'pending'
 
--- name: wakeTransaction
--- Lets a pending transaction be due now, for any worker's resolver.
+-- name: refused
+-- Messages of Pub/Sub that a consumer refused, newest first; they were acknowledged, and had no
+-- effect.
 --
--- $1 id. A row: it is due. No row: it is final, or not there. Its version stays, so a worker that
--- is at it goes on.
-UPDATE ledger.transactions SET due_at = now()
-WHERE txn_id = $1 AND state = 'pending'
-RETURNING txn_id AS event_id
-
--- name: renewDelivery
--- Makes a webhook that was given up due at once, with all the time for retries again.
---
--- $1 event id, $2 which of its deliveries. A row: it is due. No row: it was not given up. Attempts
--- go on counting, because their number is what keeps an overtaken sender from recording.
-UPDATE notifier.deliveries
-SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
-WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
-RETURNING event_id
-
--- name: clock
--- The database's time, as text, which a JavaScript date would cut.
-SELECT now()::text AS now
-
--- name: renewDeliveries
--- Does the same to webhooks of a partner that were given up, oldest first, and records each as a
--- redrive of its own, in one statement: one that is redriven and not recorded, or the other way
--- round, there is not.
---
--- $1 partner id, $2 made from then on or null, $3 made before then or null, $4 given up by then, so
--- that one which is given up once more while this goes on is left; $5 who, $6 why or null, $7 how
--- many at most. A row: one that is due. Of two at once the second waits for the first, and finds
--- what that one left.
-WITH chosen AS MATERIALIZED (
-  SELECT event_id, ordinal FROM notifier.deliveries
-  WHERE state = 'failed' AND partner_id = $1
-    AND created_at >= coalesce($2::timestamptz, '-infinity')
-    AND created_at < coalesce($3::timestamptz, 'infinity')
-    AND finished_at <= $4::timestamptz
-  ORDER BY created_at, event_id, ordinal
-  LIMIT $7
-  FOR UPDATE
-), renewed AS (
-  UPDATE notifier.deliveries
-  SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
-  FROM chosen
-  WHERE deliveries.event_id = chosen.event_id AND deliveries.ordinal = chosen.ordinal
-  RETURNING deliveries.event_id, deliveries.ordinal
-), recorded AS (
-  INSERT INTO auditor.operator_acts (act, subject, done_by, why)
-  SELECT 'redrive', 'webhook:' || notifier.delivery_name(event_id, ordinal), $5, $6 FROM renewed
-)
-SELECT event_id FROM renewed
+-- $1 consumer and $2 message id, or null for all; $3 how many of its bytes. A row: one of a
+-- consumer; 10 000 at most. Attributes are text, because SQL cannot look into one that holds a NUL.
+SELECT consumer, message_id AS "messageId", reason, detail, first_seen AS at,
+       octet_length(data) AS bytes, substr(data, 1, $3) AS data, attributes::text AS attributes
+FROM (
+  SELECT * FROM auditor.refused_messages
+  -- --- refused, by npm run generate
+  UNION ALL SELECT * FROM notifier.refused_messages
+  UNION ALL SELECT * FROM settlement.refused_messages
+  -- --- end of refused
+) AS refused
+WHERE ($1::text IS NULL OR consumer = $1) AND ($2::text IS NULL OR message_id = $2)
+ORDER BY first_seen DESC, consumer, message_id
+LIMIT 10000

@@ -2,22 +2,31 @@ import { CommandError, runCommand, timeOf, UsageError } from './command.ts';
 import type { Database } from '@triplock/postgres';
 import { required, type Config } from './config.ts';
 import {
-  listDeadLetters,
-  parseDeadLetterId,
+  describeDismissal,
+  describeLetterAct,
+  describeRedrive,
+  dismiss,
+  dismissableOf,
   redrive,
   redriveWindow,
+  type DismissableId,
+  type RedriveRequest,
+  type WebhookWindow,
+} from './dead-letter-acts.ts';
+import {
+  listDeadLetters,
+  parseDeadLetterId,
   renderDeadLetterId,
   showDeadLetter,
   type DeadLetterId,
   type DeadLetterSources,
-  type RedriveOutcome,
-  type RedriveRequest,
-  type WebhookWindow,
+  type Wanted,
 } from './dead-letter-sources.ts';
 import { describeCopyUntil, readCopyUntil } from './effects.ts';
 import {
   brokersOf,
   operatorFor,
+  publishOnce,
   withDatabase,
   withOutbox,
   type Caller,
@@ -27,25 +36,29 @@ import { whoActs, type Actor } from './operator-acts.ts';
 import { count, openTerminal, renderTable, toJson, type Terminal } from './terminal.ts';
 
 const help = `
-npm run dead-letters -- list [options]
+npm run dead-letters -- list [--dismissed] [options]
 npm run dead-letters -- show ID [options]
 npm run dead-letters -- redrive ID... [options]
 npm run dead-letters -- redrive --partner P [--since T] [--until T] [options]
+npm run dead-letters -- dismiss ID... --why TEXT [options]
 
 What could not go on and was set aside: records that are no payment (kafka:<partition>:<offset> of
 the dead-letter topic), events that cannot be published (outbox:<event id>), webhooks that were given
-up (webhook:<delivery id>) and payments and refunds that have been pending for an hour, or for 25 where
-a customer or a bank may be at work, or for eight days where a partner holds a card's money
-(transaction:<id>; the workers' log says why). Redriving gives it back to where it came from, is
-recorded with who, when and why, and is harmless twice. Exit code 1 when an ID is not there, 2 when
-the system or a part of it is not up.
+up (webhook:<delivery id>), messages that a consumer refused (refused:<consumer>:<message id>), and
+payments and refunds that have been pending for an hour, or for 25 where a customer or a bank may be at
+work, or for eight days where a partner holds a card's money (transaction:<id>; the workers' log says
+why). Redriving gives it back to where it came from, is recorded with who, when and why, and is
+harmless twice; a message goes to every consumer. Dismissing leaves a record, a webhook or a message
+where it is: it is listed no more, and the audit does not say that it waits. Exit code 1 when an ID is
+not there, 2 when the system or a part of it is not up.
 
   --partner P  all webhooks of this partner that were given up
   --since T    only those made from then on: 2026-11-20T08:00:00Z, or a day
   --until T    only those made before then
-  --why TEXT   why it is redriven
-  --by NAME    who redrives it (the user of this machine)
-  --again      also what was redriven before
+  --dismissed  those that were dismissed, with who, when and why
+  --why TEXT   why it is redriven or dismissed
+  --by NAME    who does it (the user of this machine)
+  --again      also what was redriven or dismissed before
   --home DIR   the instance on this machine (.triplock); elsewhere the settings say which system
   --json       prints { letters }, the dead letter, { results }, or { partner, since, until, redriven }
   --help
@@ -53,15 +66,17 @@ the system or a part of it is not up.
 DATABASE_URL   the database, as its owner
 KAFKA_BROKERS  some brokers
 KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
+PUBSUB_PROJECT_ID  for refused messages: whose events topic they go to; PUBSUB_EMULATOR_HOST
 LEDGER_STORE   where the ledger is: postgres (default), or spanner with SPANNER_DATABASE
 `;
 
 /** What a command line asks for. */
 type Action =
-  | { verb: 'list' }
+  | { verb: 'list'; wanted: Wanted }
   | { verb: 'show'; id: DeadLetterId }
   | { verb: 'redrive'; ids: readonly DeadLetterId[]; request: RedriveRequest }
-  | { verb: 'redrive-window'; window: WebhookWindow; actor: Actor };
+  | { verb: 'redrive-window'; window: WebhookWindow; actor: Actor }
+  | { verb: 'dismiss'; ids: readonly DismissableId[]; actor: Actor };
 
 /** `dead-letters`: lists what was set aside, shows it and gives it back. */
 export function deadLetters(caller: Caller): Promise<void> {
@@ -73,6 +88,7 @@ export function deadLetters(caller: Caller): Promise<void> {
         why: { type: 'string' },
         by: { type: 'string' },
         again: { type: 'boolean' },
+        dismissed: { type: 'boolean' },
         partner: { type: 'string' },
         since: { type: 'string' },
         until: { type: 'string' },
@@ -97,24 +113,29 @@ function actionOf([verb, ...words]: readonly string[], asked: Asked): Action {
   if (window !== undefined && (verb !== 'redrive' || words.length > 0)) {
     throw new UsageError('--partner goes with redrive, and without an ID');
   }
+  if (asked.dismissed && verb !== 'list') throw new UsageError('--dismissed goes with list');
+  const actor = () => ({ by: whoActs(asked.by), why: asked.why?.trim() || null });
   const ids = words.map(parseDeadLetterId);
   const [first] = ids;
   switch (verb) {
     case 'list':
       if (first !== undefined) throw new UsageError('list takes no ID');
-      return { verb };
+      return { verb, wanted: asked.dismissed ? 'dismissed' : 'waiting' };
     case 'show':
       if (first === undefined || ids.length > 1) throw new UsageError('show takes an ID');
       return { verb, id: first };
     case 'redrive': {
-      const actor = () => ({ by: whoActs(asked.by), why: asked.why ?? null });
       if (window !== undefined) return { verb: 'redrive-window', window, actor: actor() };
       if (first === undefined) throw new UsageError('redrive takes an ID, or --partner');
       return { verb, ids, request: { ...actor(), again: asked.again ?? false } };
     }
+    case 'dismiss':
+      if (first === undefined) throw new UsageError('dismiss takes an ID');
+      if (actor().why === null) throw new UsageError('say why nothing more is done: --why TEXT');
+      return { verb, ids: ids.map(dismissableOf), actor: actor() };
     case undefined:
     default:
-      throw new UsageError('say list, show or redrive (npm run dead-letters -- --help)');
+      throw new UsageError('say list, show, redrive or dismiss (npm run dead-letters -- --help)');
   }
 }
 
@@ -122,6 +143,7 @@ type Asked = {
   readonly why?: string;
   readonly by?: string;
   readonly again?: boolean;
+  readonly dismissed?: boolean;
   readonly partner?: string;
   readonly since?: string;
   readonly until?: string;
@@ -181,13 +203,14 @@ export function sourcesOf(config: Config, database: Database): DeadLetterSources
     topics: { accepted, deadLetter },
     redriveEvent: (tx, eventId) =>
       withOutbox(config, { ...database, query: tx.query }, (outbox) => outbox.redrive(eventId)),
+    publishAgain: (message) => publishOnce(config, message),
   };
 }
 
 async function act(sources: DeadLetterSources, action: Action, terminal: Terminal): Promise<void> {
   switch (action.verb) {
     case 'list':
-      return list(sources, terminal);
+      return list(sources, action.wanted, terminal);
     case 'show': {
       const found = await showDeadLetter(sources, action.id);
       if (found === undefined) {
@@ -207,24 +230,28 @@ async function act(sources: DeadLetterSources, action: Action, terminal: Termina
       terminal.line(`${count(redriven, 'webhook')} of ${window.partner} redriven`);
       return terminal.result({ ...window, redriven });
     }
+    case 'dismiss':
+      return dismissAll(sources, action, terminal);
     default:
       return action satisfies never;
   }
 }
 
-async function list(sources: DeadLetterSources, terminal: Terminal): Promise<void> {
+async function list(sources: DeadLetterSources, wanted: Wanted, terminal: Terminal): Promise<void> {
   const until = await readCopyUntil(sources.database);
-  const letters = await listDeadLetters(sources);
-  const heads = ['id', 'since', 'partner', 'about', 'reason', 'redriven'];
-  const rows = letters.map(({ id, at, partner, about, reason, redriven }) => [
+  const letters = await listDeadLetters(sources, wanted);
+  const heads = ['id', 'since', 'partner', 'about', 'reason'];
+  const rows = letters.map(({ id, at, partner, about, reason, redriven, dismissed }) => [
     id,
     at.toISOString(),
     partner,
     about,
     reason,
-    redriven === null ? '' : `${redriven.at.toISOString()} by ${redriven.by}`,
+    redriven === null ? '' : describeLetterAct(redriven),
+    ...(dismissed === null ? [] : [describeLetterAct(dismissed)]),
   ]);
-  const columns = heads.map((head) => ({ head }));
+  const done = wanted === 'dismissed' ? ['redriven', 'dismissed'] : ['redriven'];
+  const columns = [...heads, ...done].map((head) => ({ head }));
   if (until !== undefined) terminal.line(describeCopyUntil(until));
   const lines = rows.length === 0 ? ['there are no dead letters'] : renderTable(columns, rows);
   for (const line of lines) terminal.line(line);
@@ -247,19 +274,18 @@ async function redriveAll(
   terminal.result({ results });
 }
 
-/** What came of a redrive, in words. */
-export function describeRedrive(result: RedriveOutcome): string {
-  switch (result.outcome) {
-    case 'redriven':
-      return 'redriven';
-    case 'redriven-before': {
-      const { at, by, why } = result.last;
-      const reason = why === null ? '' : `: ${why}`;
-      return `redriven before, ${at.toISOString()} by ${by}${reason}; --again does it once more`;
-    }
-    case 'not-found':
-      return 'there is no such dead letter';
-    default:
-      return result satisfies never;
+async function dismissAll(
+  sources: DeadLetterSources,
+  { ids, actor }: Extract<Action, { verb: 'dismiss' }>,
+  terminal: Terminal,
+): Promise<void> {
+  const results: object[] = [];
+  for (const each of ids) {
+    const id = renderDeadLetterId(each);
+    const result = await dismiss(sources, each, actor);
+    results.push({ id, ...result });
+    terminal.line(`${id}: ${describeDismissal(result)}`);
+    if (result.outcome === 'not-found') process.exitCode = 1;
   }
+  terminal.result({ results });
 }

@@ -8,6 +8,8 @@ import {
   openSpanner,
   spannerMigrationSets,
 } from '@triplock/ledger-spanner';
+import { parseWebhookKeys, seedPartner } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
 import { connectionLimits, openForCommand } from '@triplock/postgres';
 import {
   createPostgresTlsWay,
@@ -16,6 +18,7 @@ import {
   testNamespace,
   testPart,
   testSpanner,
+  testWebhookKeys,
   withoutSpanner,
 } from '@triplock/testing';
 import { runOperator } from './test/run-operator.ts';
@@ -164,6 +167,33 @@ test('what looks like card numbers is allowed to one partner as an act, with who
   assert.match((await run('list')).stdout, /^acme\n/);
   assert.equal((await set('globex', 'allowed')).code, 1);
   assert.equal((await set('acme', 'maybe')).code, 2);
+});
+
+test('a webhook secret is rotated by the command, which shows it once and asks before it ends another', async (t) => {
+  const store = await createTestDatabase(t);
+  const webhookUrl = 'https://acme.example';
+  const webhookSecret = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
+  const seed = { id: 'acme' as PartnerId, apiKey: 'a key', webhookUrl, webhookSecret };
+  await seedPartner(store.open(), seed, parseWebhookKeys(testWebhookKeys));
+  const [row] = await store
+    .open()
+    .query<{ id: string }>('SELECT endpoint_id AS id FROM partners.webhook_endpoints');
+  const run = (...words: string[]) =>
+    runOperator(['partners', ...words, '--by', 'ada', '--reason', 'it leaked'], {
+      PARTNERS_DATABASE_URL: store.url('triplock_partners'),
+      WEBHOOK_KEYS: testWebhookKeys,
+    });
+  const first = await run('rotate-secret', 'acme', row!.id);
+  assert.match(
+    first.stdout,
+    /^whsec_\S+\nIt is shown this once\. The one before it signs too until/,
+  );
+  const early = await run('rotate-secret', 'acme', row!.id);
+  assert.deepEqual([early.code, /two secrets sign until/.test(early.stderr)], [1, true]);
+  assert.equal((await run('rotate-secret', 'acme', row!.id, '--again')).code, 0);
+  assert.equal((await run('rotate-secret', 'globex', row!.id)).code, 1);
+  assert.equal((await run('rotate-secret', 'acme', 'first')).code, 2);
+  assert.match((await run('log', 'acme')).stdout, /rotate-secret +acme .* by ada: it leaked\n$/);
 });
 
 test('in production nobody manages a partner without a name and a reason', async (t) => {

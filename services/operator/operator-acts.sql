@@ -1,25 +1,46 @@
 -- What operators did: who, when and why. The history is only added to.
 
--- name: lastRedrives
--- The newest redrive of each subject.
+-- name: lastLetterActs
+-- The newest redrive or dismissal of each subject.
 --
--- $1 ids of dead letters. A row: one that was redriven. No row: it never was.
-SELECT DISTINCT ON (subject) subject AS id, done_by AS by, done_at AS at, why
+-- $1 ids of dead letters. A row: one that was redriven or dismissed. No row: it never was.
+SELECT DISTINCT ON (subject) subject AS id, act, done_by AS by, done_at AS at, why
 FROM auditor.operator_acts
-WHERE act = 'redrive' AND subject = ANY ($1::text[])
+WHERE act IN ('redrive', 'dismiss') AND subject = ANY ($1::text[])
 ORDER BY subject, act_id DESC
 
 -- name: recordRedrive
--- Records who redrives a dead letter and why, unless that is recorded already.
+-- Records who redrives a dead letter and why, unless somebody redrove or dismissed it since it was
+-- set aside.
 --
--- $1 id, $2 who, $3 why or null, $4 whether it may be redriven once more.
--- A row: it is recorded, and the redrive must follow in this transaction. No row: it was redriven
--- before, and nothing was written. Of two at once on one id the second waits for the first, by a
--- lock that is taken before.
+-- $1 id, $2 who, $3 why or null, $4 whether it may be redriven once more, $5 when it was set aside
+-- last or null for what is set aside once.
+-- A row: it is recorded, and the redrive must follow in this transaction. No row: something was
+-- done about it before, and nothing was written. Of two at once on one id the second waits for the
+-- first, by a lock that is taken before.
 INSERT INTO auditor.operator_acts (act, subject, done_by, why)
 SELECT 'redrive', $1, $2, $3
 WHERE $4 OR NOT EXISTS (
-  SELECT FROM auditor.operator_acts WHERE act = 'redrive' AND subject = $1
+  SELECT FROM auditor.operator_acts
+  WHERE act IN ('redrive', 'dismiss') AND subject = $1
+    AND done_at >= coalesce($5::timestamptz, '-infinity')
+)
+RETURNING act_id
+
+-- name: recordDismissal
+-- Records who dismisses a dead letter and why, unless that was the last thing done about it since
+-- it was set aside. One that was redriven may be dismissed, and the other way round.
+--
+-- $1 id, $2 who, $3 why, $4 when it was set aside last or null for what is set aside once.
+-- A row: it is recorded. No row: it is dismissed already, and nothing was written. Of two at once
+-- on one id the second waits for the first, by a lock that is taken before.
+INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+SELECT 'dismiss', $1, $2, $3
+WHERE 'dismiss' IS DISTINCT FROM (
+  SELECT act FROM auditor.operator_acts
+  WHERE act IN ('redrive', 'dismiss') AND subject = $1
+    AND done_at >= coalesce($4::timestamptz, '-infinity')
+  ORDER BY act_id DESC LIMIT 1
 )
 RETURNING act_id
 

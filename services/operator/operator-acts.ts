@@ -3,8 +3,9 @@ import { loadStatements, type Database, type Queryable } from '@triplock/postgre
 import { UsageError } from './command.ts';
 
 const statements = loadStatements(import.meta.url, 'operator-acts.sql', [
-  'lastRedrives',
+  'lastLetterActs',
   'recordRedrive',
+  'recordDismissal',
   'recordRepublish',
   'recordRewind',
   'recordAcknowledgement',
@@ -13,8 +14,11 @@ const statements = loadStatements(import.meta.url, 'operator-acts.sql', [
 /** Who acts, and why; recorded beside what was done. */
 export type Actor = { by: string; why: string | null };
 
-/** Who redrove a dead letter last, when and why. */
-export type Redriven = { by: string; at: Date; why: string | null };
+/** Who did something, when and why. */
+export type PastAct = Actor & { at: Date };
+
+/** What was done about a dead letter: it was given back to where it came from, or dismissed. */
+export type LetterAct = PastAct & { act: 'redrive' | 'dismiss' };
 
 /**
  * Who does what is recorded: the name after `--by`, else the user of this machine.
@@ -27,29 +31,51 @@ export function whoActs(by: string | undefined): string {
   throw new UsageError(by === undefined ? 'say who you are: --by NAME' : '--by takes a name');
 }
 
-/** The newest redrive of each of these dead letters that ever was redriven. */
-export async function lastRedrives(
+/** What was done last about each of these dead letters that anything was done about. */
+export async function lastLetterActs(
   database: Queryable,
   ids: readonly string[],
-): Promise<Map<string, Redriven>> {
-  const rows = await database.query<Redriven & { id: string }>(statements.lastRedrives, [ids]);
-  return new Map(rows.map(({ id, ...redriven }) => [id, redriven]));
+): Promise<Map<string, LetterAct>> {
+  const rows = await database.query<LetterAct & { id: string }>(statements.lastLetterActs, [ids]);
+  return new Map(rows.map(({ id, ...act }) => [id, act]));
 }
 
+/** Of two acts at once on one dead letter the second waits here until the first is over. */
+export async function lockLetter(tx: Queryable, id: string): Promise<void> {
+  await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [id]);
+}
+
+/** When a dead letter was set aside last, by the database; null for what is set aside once. */
+export type SetAside = { since: string | null };
+
 /**
- * Records a redrive, which must follow in the same transaction. Of two at once on one id the second
- * waits for the first.
+ * Records a redrive, which must follow in the same transaction; it holds the letter's lock.
  *
- * @returns `redriven-before`, and nothing recorded, unless it may be redriven `again`.
+ * @returns `done-before`, and nothing recorded, for a letter that was redriven or dismissed since
+ * it was set aside, unless it may be redriven `again`.
  */
 export async function recordRedrive(
   tx: Queryable,
   id: string,
-  { by, why, again }: Actor & { again: boolean },
-): Promise<'recorded' | 'redriven-before'> {
-  await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [id]);
-  const recorded = await tx.query(statements.recordRedrive, [id, by, why, again]);
-  return recorded.length > 0 ? 'recorded' : 'redriven-before';
+  { by, why, again, since }: Actor & SetAside & { again: boolean },
+): Promise<'recorded' | 'done-before'> {
+  const recorded = await tx.query(statements.recordRedrive, [id, by, why, again, since]);
+  return recorded.length > 0 ? 'recorded' : 'done-before';
+}
+
+/**
+ * Records that a dead letter was dismissed, in a transaction that holds its lock.
+ *
+ * @returns `done-before`, and nothing recorded, when that was the last thing done about it since it
+ * was set aside.
+ */
+export async function recordDismissal(
+  tx: Queryable,
+  id: string,
+  { by, why, since }: Actor & SetAside,
+): Promise<'recorded' | 'done-before'> {
+  const recorded = await tx.query(statements.recordDismissal, [id, by, why, since]);
+  return recorded.length > 0 ? 'recorded' : 'done-before';
 }
 
 /**

@@ -2,7 +2,12 @@ import type { Outbox } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { createLogger } from '@triplock/runtime';
-import { kafkaOf, type BrokerConnection } from '@triplock/transport';
+import {
+  kafkaOf,
+  openPublisher,
+  type BrokerConnection,
+  type OutgoingMessage,
+} from '@triplock/transport';
 import { CommandError, UsageError, wordsOf } from './command.ts';
 import { readConfig, required, type Config, type NeededSetting } from './config.ts';
 import type { Terminal } from './terminal.ts';
@@ -81,6 +86,28 @@ export async function withOutbox<Result>(
   } finally {
     // Closing it closes the connection, which in PostgreSQL is the caller's.
     if (store !== 'postgres') await outbox.close();
+  }
+}
+
+/**
+ * Publishes one message to the events topic, without an ordering key.
+ *
+ * @throws UsageError where PUBSUB_PROJECT_ID is not set; the broker's error where nobody knows
+ * whether it was published.
+ */
+export async function publishOnce(
+  config: Config,
+  message: Omit<OutgoingMessage, 'orderingKey'>,
+): Promise<'published' | 'unpublishable'> {
+  const { PUBSUB_PROJECT_ID: projectId } = required(config, 'PUBSUB_PROJECT_ID');
+  const { EVENTS_TOPIC: topic, PUBSUB_EMULATOR_HOST: emulatorHost } = config;
+  const publisher = openPublisher({ projectId, emulatorHost, topic });
+  try {
+    const [result] = await publisher.publishInOrder([{ ...message, orderingKey: '' }]);
+    if (result!.outcome === 'unknown') throw result!.error;
+    return result!.outcome;
+  } finally {
+    await publisher.close();
   }
 }
 

@@ -1,11 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import {
   type ListedPartner,
   openPartnerRegistry,
   type PartnerActor,
   type PartnerRegistry,
+  rotateSecretAs,
 } from '@triplock/partners';
-import type { PartnerId } from '@triplock/payments';
-import { openForCommand } from '@triplock/postgres';
+import type { EndpointId, IdempotencyKey, PartnerId } from '@triplock/payments';
+import { type Database, openForCommand } from '@triplock/postgres';
 import { CommandError, runCommand, UsageError } from './command.ts';
 import { required, type Config } from './config.ts';
 import { atAddress, operatorFor, type Caller } from './operator.ts';
@@ -19,13 +21,16 @@ npm run partners -- add ID
 npm run partners -- rotate-key ID
 npm run partners -- revoke-key ID KEYPREFIX
 npm run partners -- card-numbers ID allowed|refused
+npm run partners -- rotate-secret ID ENDPOINT [--again]
 npm run partners -- reseal-secrets
 
-Manages the partners of a running system and their API keys. A key is stored as a hash and shown
+Manages the partners of a running system, their API keys and webhook secrets. A key is stored as a hash and shown
 once, when it is made. rotate-key makes a new one, valid at once, beside the others; revoke-key
 ends the one that begins with KEYPREFIX, within 5 s. card-numbers says whether what a partner sends
 may look like the numbers of payment cards, which else is a 400; allow it only where it is certain
-that none is one, since it is kept and passed on; gateways know within 5 s. reseal-secrets seals every webhook secret with
+that none is one, since it is kept and passed on; gateways know within 5 s. rotate-secret gives one of
+a partner's webhook endpoints a new secret, shown once; the one before it signs too for 24 hours, and
+meanwhile only --again rotates once more, which ends it. reseal-secrets seals every webhook secret with
 the newest of WEBHOOK_KEYS, so that the others may go; broken off, it goes on where it was. Each act
 is recorded with who and why, and log shows them, partners' own too. Exit code 1 when nothing was
 done, 2 when the system is not up.
@@ -34,11 +39,11 @@ done, 2 when the system is not up.
   --reason TEXT  why; production wants it
   --home DIR   the instance on this machine (.triplock)
   --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed },
-               { id, cardNumbersAllowed }
+               { id, cardNumbersAllowed }, { id, endpoint, secret, previousSecretUntil }
   --help
 
 PARTNERS_DATABASE_URL  the database of a system that is not on this machine, as triplock_partners
-WEBHOOK_KEYS_FILE      for reseal-secrets: the file of the keys, the newest first
+WEBHOOK_KEYS_FILE      for rotate-secret and reseal-secrets: the file of the keys, the newest first
 `;
 
 /** What an action came to: for people, and for machines. `secret` is in both, and shown once. */
@@ -54,17 +59,19 @@ export function partners(caller: Caller): Promise<void> {
         json: { type: 'boolean' },
         by: { type: 'string' },
         reason: { type: 'string' },
+        again: { type: 'boolean' },
       },
       wordsMax: 3,
       run: async ({ values, words, interrupted }) => {
-        const action = actionOf(words);
+        const action = actionOf(words, values.again ?? false);
         const terminal = openTerminal({ json: values.json ?? false });
         const { config, diagnose } = await operatorFor(caller, { terminal, signal: interrupted() });
         const { PARTNERS_DATABASE_URL: url } = required(config, 'PARTNERS_DATABASE_URL');
-        const work: PartnerWork = { config, actor: () => actorOf(values, config) };
         const broken = await diagnose(['postgres']);
         if (broken.length > 0) throw new CommandError(broken.join('\n'));
         const database = openForCommand({ url, applicationName: 'partners', connectionsMax: 1 });
+        const actor = () => actorOf(values, config);
+        const work: PartnerWork = { config, database, actor };
         const { lines, result } = await atAddress(url, () =>
           action(openPartnerRegistry(database), work),
         ).finally(() => database.close());
@@ -76,8 +83,8 @@ export function partners(caller: Caller): Promise<void> {
   );
 }
 
-/** Where an action looks up who acts, should it be one that is recorded. */
-export type PartnerWork = { config: Config; actor: () => PartnerActor };
+/** Where an action works, and looks up who acts, should it be one that is recorded. */
+export type PartnerWork = { config: Config; database: Database; actor: () => PartnerActor };
 
 /**
  * Who acts and why.
@@ -94,7 +101,7 @@ function actorOf(given: { by?: string; reason?: string }, { TRIPLOCK_MODE: mode 
 }
 
 /** @throws UsageError before anything is opened when the words make no action. */
-function actionOf([verb, id, prefix, ...rest]: readonly string[]) {
+function actionOf([verb, id, prefix, ...rest]: readonly string[], again: boolean) {
   if (rest.length > 0) throw new UsageError('too many arguments (npm run partners -- --help)');
   if (verb === 'list' && id === undefined) return list;
   if (verb === 'log' && prefix === undefined)
@@ -105,9 +112,12 @@ function actionOf([verb, id, prefix, ...rest]: readonly string[]) {
   if (verb === 'revoke-key' && prefix !== undefined) return revokeKey(partnerIdOf(id), prefix);
   if (verb === 'card-numbers' && (prefix === 'allowed' || prefix === 'refused'))
     return setCardNumbers(partnerIdOf(id), prefix === 'allowed');
+  if (verb === 'rotate-secret' && prefix !== undefined) {
+    return rotateSecret(partnerIdOf(id), endpointIdOf(prefix), again ? 'even-early' : 'rested');
+  }
   const wanted =
-    'list, log, add ID, rotate-key ID, revoke-key ID KEYPREFIX, card-numbers ID allowed|refused ' +
-    'or reseal-secrets';
+    'list, log, add ID, rotate-key ID, revoke-key ID KEYPREFIX, card-numbers ID allowed|refused, ' +
+    'rotate-secret ID ENDPOINT or reseal-secrets';
   throw new UsageError(`expected ${wanted} (npm run partners -- --help)`);
 }
 
@@ -117,6 +127,14 @@ export function partnerIdOf(word: string | undefined): PartnerId {
   throw new UsageError(
     `a partner's ID is 1 to 63 of a-z, 0-9 and "-", not '${word ?? ''}' (npm run partners -- --help)`,
   );
+}
+
+/** @throws UsageError when the word can be no endpoint's ID. */
+export function endpointIdOf(word: string | undefined): EndpointId {
+  if (word !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word)) {
+    return word as EndpointId;
+  }
+  throw new UsageError(`an endpoint's ID is a UUID, as its partner and the console see it`);
 }
 
 async function list(registry: PartnerRegistry): Promise<Outcome> {
@@ -189,6 +207,40 @@ export function setCardNumbers(id: PartnerId, allowed: boolean) {
         throw new CommandError(`what looks like card numbers of ${id} is ${now} already`);
       case 'no-partner':
         throw new CommandError(`there is no partner ${id}`);
+    }
+  };
+}
+
+/**
+ * Gives an endpoint a new secret. One whose answer is lost is lost: the next rotation, a day later
+ * or `even-early`, makes another.
+ */
+export function rotateSecret(id: PartnerId, endpoint: EndpointId, when: 'rested' | 'even-early') {
+  return async (_: PartnerRegistry, work: PartnerWork): Promise<Outcome> => {
+    const { WEBHOOK_KEYS: keys } = required(work.config, 'WEBHOOK_KEYS');
+    const key = randomUUID() as string as IdempotencyKey;
+    const order = { partnerId: id, id: endpoint, key, actor: work.actor(), when };
+    const rotated = await rotateSecretAs(work.database, keys, order);
+    switch (rotated.outcome) {
+      case 'rotated':
+      case 'replayed': {
+        const { secret, previousSecretUntil } = rotated;
+        const until = previousSecretUntil.toISOString();
+        const next = `It is shown this once. The one before it signs too until ${until}.`;
+        return {
+          lines: [secret, next],
+          result: { id, endpoint, secret, previousSecretUntil },
+          secret,
+        };
+      }
+      case 'two-sign':
+        throw new CommandError(
+          `two secrets sign until ${rotated.until.toISOString()}: rotating before then ends the older one, which may be all that the partner's server knows; --again does it`,
+        );
+      case 'no-endpoint':
+        throw new CommandError(`${id} has no such endpoint`);
+      default:
+        return rotated satisfies never;
     }
   };
 }

@@ -132,6 +132,8 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     `UPDATE ledger.transactions SET state = 'succeeded'`,
     `UPDATE ledger.outbox SET payload = '{}'`,
     'UPDATE notifier.deliveries SET body = body',
+    'DELETE FROM notifier.refused_messages',
+    `UPDATE auditor.operator_acts SET why = 'x'`,
     'INSERT INTO console.operators DEFAULT VALUES',
     'SELECT FROM notifier.inbox',
     readKeys,

@@ -119,6 +119,9 @@ test('every service works with the rights of its row, over TLS and logged in, an
   await operator('trace', id);
   const who = ['--by', 'ada', '--why', 'to try it'];
   await operator('dead-letters', 'redrive', await anyDeadLetter(operator), ...who);
+  await refuseMessage(store);
+  const refused = 'refused:partner-notifier:1';
+  await operator('dead-letters', 'redrive', refused, ...who);
   // By PLAIN, for brokers that know nothing else.
   await operatorOn(brokers, store.url(), { KAFKA_SASL: 'plain' })('dead-letters', 'list');
   const trustsNobody = operatorOn(brokers, store.url(), { NODE_EXTRA_CA_CERTS: '' });
@@ -172,12 +175,22 @@ function operatorOn({ broker, pubsub }: Brokers, database: string, more = {}) {
     CLAIMS_DATABASE_URL: database,
     PUBSUB_PROJECT_ID: pubsubProject,
     PUBSUB_EMULATOR_HOST: pubsub.proxies['operator']!.emulatorHost,
+    EVENTS_TOPIC: pubsub.names.eventsTopic,
     EVENTS_SUBSCRIPTIONS: Object.values(pubsub.names.subscriptions).join(','),
     ...broker.settingsAs('operator'),
     ...more,
   };
   return async (...args: string[]) =>
     (await promisify(execFile)(process.execPath, [main, ...args, '--json'], { env })).stdout;
+}
+
+/** As a consumer keeps a message that is no event. */
+async function refuseMessage(store: Awaited<ReturnType<typeof createTestDatabase>>): Promise<void> {
+  await store.open().query(
+    `INSERT INTO notifier.refused_messages
+       (consumer, message_id, reason, detail, data, attributes)
+     VALUES ('partner-notifier', '1', 'not_json', '', 'no event', '{"event_id": "1"}')`,
+  );
 }
 
 async function anyDeadLetter(operator: ReturnType<typeof operatorOn>): Promise<string> {

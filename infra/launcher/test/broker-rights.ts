@@ -87,8 +87,12 @@ export const pubsubRights: Readonly<Record<string, readonly PubSubRight[]>> = {
   ...Object.fromEntries(
     declarations.filter((each) => each.events).map((each) => [each.name, rightsFor(each)]),
   ),
-  // `rewind` has every subscription skip what it holds.
-  operator: subscriptionNames.map((subscription) => ({ may: [consume], subscription })),
+  operator: [
+    // `rewind` has every subscription skip what it holds.
+    ...subscriptionNames.map((subscription) => ({ may: [consume] as const, subscription })),
+    // A message that a consumer refused is published again.
+    { may: ['pubsub.topics.publish'], topic: events },
+  ],
 };
 
 /**

@@ -440,7 +440,7 @@ WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
 
 -- name: delivery_given_up
 -- Webhooks that were given up, because their partner's server did not take them for a day. They
--- wait for somebody to ask for them again once it does.
+-- wait for somebody to ask for them again once it does, or to dismiss them.
 SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
 FROM auditor.waiting_deliveries
 WHERE because = 'failed'

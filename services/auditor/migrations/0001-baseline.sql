@@ -632,7 +632,8 @@ WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL
   );
 
 -- Webhooks that wait for their partner's endpoint, and since when: `parked`, because it is not open, or
--- the partner has none; `refused`, because it fails; `failed`, because it failed to the last attempt.
+-- the partner has none; `refused`, because it fails; `failed`, because it failed to the last attempt, and
+-- `dismissed` where a person decided after that attempt that it stays so.
 --
 -- An endpoint fails while a delivery is pending of which an attempt was recorded since it was made or
 -- asked for, and of which the next one is not long overdue: that is the partner's server's doing and
@@ -672,7 +673,13 @@ WHERE state = 'parked'
     WHERE open.partner_id = deliveries.partner_id
   ) END
 UNION ALL
-SELECT event_id, ordinal, partner_id, body, 'failed', finished_at
+SELECT event_id, ordinal, partner_id, body,
+       CASE WHEN EXISTS (
+         SELECT FROM operator_acts
+         WHERE act = 'dismiss' AND done_at >= finished_at
+           AND subject = 'webhook:' || notifier.delivery_name(event_id, ordinal)
+       ) THEN 'dismissed' ELSE 'failed' END,
+       finished_at
 FROM notifier.deliveries
 WHERE state = 'failed' AND NOT EXISTS (
   SELECT FROM partners.deleted_webhook_endpoints AS deleted

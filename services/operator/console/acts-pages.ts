@@ -8,8 +8,12 @@ import {
   type Session,
   type Visit,
 } from './console.ts';
-import { html, type Html } from './html.ts';
+import { html, type Html, type Shown } from './html.ts';
 import { actNames, kindsOfActs, type ActName } from './kinds-of-acts.ts';
+import { facts, linked, state, table, time } from './shown.ts';
+import { words } from './words.ts';
+
+const say = words.acts;
 
 /** The record of acts, and every kind of act as a form's target and as a path of the API. */
 export const actRoutes: readonly Route[] = [
@@ -26,26 +30,50 @@ export const actRoutes: readonly Route[] = [
   }),
 ];
 
+/** What a form asks: `fields` are sent along unseen, `inputs` are what else is asked. */
+export type FormOfAct = { fields?: Readonly<Record<string, string>>; inputs?: Html };
+
 /**
- * The form of an act on a page: `fields` are sent along unseen, `inputs` are what else is asked.
- * Sent twice it is done once. Nothing for somebody whose role may not do it.
+ * The form of an act on a page, or of several on the same fields, each with its button. Sent twice,
+ * each is done once: a button carries the id by which its act is known. Nothing for somebody whose
+ * role may do none of them.
  */
 export function actForm(
   { role, csrf }: Session,
-  name: ActName,
-  { fields = {}, inputs }: { fields?: Readonly<Record<string, string>>; inputs?: Html } = {},
+  acts: ActName | readonly ActName[],
+  { fields = {}, inputs }: FormOfAct = {},
 ): Html | undefined {
-  const { label, role: needed } = kindsOfActs[name];
-  if (!mayAct(role, needed)) return undefined;
-  const hidden = { csrf, form: crypto.randomUUID(), ...fields };
-  return html`<form class="act" method="post" action="/acts/${name}">
-    ${Object.entries(hidden).map(
+  const names = [acts].flat().filter((name) => mayAct(role, kindsOfActs[name].role));
+  const [first] = names;
+  if (first === undefined) return undefined;
+  const buttons = names.map(
+    (name) =>
+      html`<button name="form" value="${crypto.randomUUID()}" formaction="/acts/${name}">
+        ${say.labels[name]}
+      </button>`,
+  );
+  return html`<form class="act" method="post" action="/acts/${first}">
+    ${Object.entries({ csrf, ...fields }).map(
       ([field, value]) => html`<input type="hidden" name="${field}" value="${value}" />`,
     )}
     ${inputs}
-    <label>Reason <input name="reason" required maxlength="500" autocomplete="off" /></label>
-    <button>${label}</button>
+    <label>${say.reason} <input name="reason" required maxlength="500" autocomplete="off" /></label>
+    ${buttons}
   </form>`;
+}
+
+/** The same, out of the way until somebody wants it. */
+export function foldedForm(
+  session: Session,
+  name: ActName,
+  { summary = say.labels[name], ...form }: FormOfAct & { summary?: string } = {},
+): Html | undefined {
+  const shown = actForm(session, name, form);
+  if (shown === undefined) return undefined;
+  return html`<details>
+    <summary>${summary}</summary>
+    ${shown}
+  </details>`;
 }
 
 function byForm(name: ActName) {
@@ -57,11 +85,11 @@ function byForm(name: ActName) {
     const main = html`<p>${asked.detail}</p>
       <p>
         <label
-          >Shown this once <output><code>${asked.secret}</code></output></label
+          >${say.shownOnce} <output><code>${asked.secret}</code></output></label
         >
       </p>
-      <p><a href="/acts/${asked.id}">The record of this act</a></p>`;
-    return { is: 'page', title: kindsOfActs[name].label, main };
+      <p><a href="/acts/${asked.id}">${say.record}</a></p>`;
+    return { is: 'page', title: say.labels[name], main };
   };
 }
 
@@ -81,13 +109,12 @@ async function readActs({ records }: Console, visit: Visit): Promise<Answer> {
 /** @throws Refusal where the cursor is none of this list. */
 async function actsFor(records: Console['records'], { query }: Visit) {
   const cursor = query.get('before');
-  if (cursor !== null && !isNumber(cursor)) {
-    throw new Refusal('invalid_request', 'before must be the number of an act.');
-  }
-  const [target, by] = ['target', 'by'].map((name) => query.get(name) || undefined);
+  if (cursor !== null && !isNumber(cursor)) throw new Refusal('invalid_request', say.badCursor);
+  const [act, target, by] = ['act', 'target', 'by'].map((name) => query.get(name) || undefined);
   const acts = await listActs(records, {
     limit: actsOnPage + 1,
     ...(cursor !== null && { before: BigInt(cursor) }),
+    ...(act !== undefined && { act }),
     ...(target !== undefined && { target }),
     ...(by !== undefined && { by }),
   });
@@ -99,7 +126,7 @@ const isNumber = (text: string) => /^[1-9]\d{0,17}$/.test(text);
 async function oneAct({ records }: Console, { params }: Visit): Promise<RecordedAct> {
   const id = params['id'] ?? '';
   const act = isNumber(id) ? await findAct(records, BigInt(id)) : undefined;
-  if (act === undefined) throw new Refusal('not_found', 'No act has this number.');
+  if (act === undefined) throw new Refusal('not_found', say.notFound);
   return act;
 }
 
@@ -111,62 +138,48 @@ async function showActs(console: Console, visit: Visit): Promise<Answer> {
   const { data, has_more: hasMore } = await actsFor(console.records, visit);
   const query = new URLSearchParams(visit.query);
   query.set('before', String(data.at(-1)?.id ?? ''));
-  const main = html`<div class="scroll" tabindex="0" role="region" aria-label="Acts">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Act</th>
-            <th scope="col">On</th>
-            <th scope="col">By</th>
-            <th scope="col">Reason</th>
-            <th scope="col">Begun</th>
-            <th scope="col">Outcome</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${data.map(
-            (act) =>
-              html`<tr>
-                <td><a href="/acts/${act.id}">${act.id} ${act.act}</a></td>
-                <td>${act.target}</td>
-                <td>${act.by}</td>
-                <td>${act.why}</td>
-                <td>${act.begunAt.toISOString()}</td>
-                <td>${outcomeOf(act)}</td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>
-    </div>
-    ${data.length === 0 && html`<p>Nobody has done anything yet.</p>`}
-    ${actForm(visit.session, 'audit.run')}
-    ${hasMore && html`<p><a href="/acts?${query.toString()}">Older</a></p>`}`;
-  return { is: 'page', title: 'Acts', section: 'acts', main };
+  const main = html`${actTable(data, { caption: say.title, empty: say.empty })}
+  ${hasMore && html`<p class="below"><a class="button" href="/acts?${query.toString()}">${say.older}</a></p>`}`;
+  return { is: 'page', title: say.title, section: 'acts', main };
+}
+
+/** Acts in a table, as they come. */
+export function actTable(
+  acts: readonly RecordedAct[],
+  { caption, empty }: { caption: string; empty: string },
+): Html {
+  const rows = acts.map((act): Shown[] => [
+    html`<a href="/acts/${act.id}">${act.id} ${act.act}</a>`,
+    act.target,
+    act.by,
+    act.why,
+    time(act.begunAt),
+    outcomeOf(act),
+  ]);
+  return table(caption, say.heads, { rows, empty });
 }
 
 async function showAct(console: Console, visit: Visit): Promise<Answer> {
   const act = await oneAct(console, visit);
-  const rows = {
-    On: act.target,
-    By: `${act.by} (${act.role})`,
-    Reason: act.why,
-    Begun: act.begunAt.toISOString(),
-    Outcome: outcomeOf(act),
-    Finished: act.finishedAt?.toISOString() ?? '',
-    'What came of it': act.detail,
-  };
-  const main = html`<dl>
-      ${Object.entries(rows).map(
-        ([name, value]) =>
-          html`<dt>${name}</dt>
-            <dd>${value}</dd>`,
-      )}
-    </dl>
-    <p><a href="/acts">All acts</a></p>`;
-  return { is: 'page', title: `Act ${act.id}: ${act.act}`, section: 'acts', main };
+  const names = say.facts;
+  const main = html`${facts([
+      [names.on, act.target],
+      [names.by, say.byAs(act.by, act.role)],
+      [names.why, act.why],
+      [names.begun, time(act.begunAt, 'milliseconds')],
+      [names.outcome, outcomeOf(act)],
+      [names.finished, act.finishedAt && time(act.finishedAt, 'milliseconds')],
+    ])}
+    ${
+      act.detail !== '' &&
+      html`<h2>${names.detail}</h2>
+        <p class="lines">${linked(act.detail)}</p>`
+    }
+    <p><a href="/acts">${say.all}</a></p>`;
+  return { is: 'page', title: say.one(act.id, act.act), section: 'acts', main };
 }
 
 /** Of an act that is not finished nobody knows more than that it began. */
-function outcomeOf({ outcome }: RecordedAct): string {
-  return outcome === 'begun' ? 'begun; what came of it is not known' : outcome;
+function outcomeOf({ outcome }: RecordedAct): Html {
+  return outcome === 'begun' ? html`${state(outcome)} ${say.unknownEnd}` : state(outcome);
 }

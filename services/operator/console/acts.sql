@@ -18,12 +18,13 @@ UPDATE console.acts SET outcome = $2, detail = $3, finished_at = now() WHERE act
 SELECT act_id AS id FROM console.acts WHERE form = $1
 
 -- name: listActs
--- $1 an act before which to begin or null, $2 the target or null, $3 who or null, $4 how many at
--- most. A row: an act, newest first.
+-- $1 an act before which to begin or null, $2 the target or null, $3 who or null, $4 the kind of
+-- act or null, $5 how many at most. A row: an act, newest first.
 SELECT act_id AS id, act, target, done_by AS by, role, why, begun_at AS "begunAt", outcome, detail,
        finished_at AS "finishedAt"
 FROM console.acts
 WHERE act_id < coalesce($1::bigint, 9223372036854775807)
   AND ($2::text IS NULL OR target = $2) AND ($3::text IS NULL OR done_by = $3)
+  AND ($4::text IS NULL OR act = $4)
 ORDER BY act_id DESC
-LIMIT $4
+LIMIT $5

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
+import { parseWebhookKeys, seedPartner } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import { testWebhookKeys } from '@triplock/testing';
 import { aConsole, type AConsole } from './test/a-console.ts';
 
 type Row = {
@@ -65,6 +68,10 @@ test('an act needs a reason and fields that make sense, else nothing is recorded
     ['partners.revoke-key', { partner: 'acme', reason: 'lost', prefix: '' }],
     ['dead-letters.redrive', { reason: 'mended' }],
     ['dead-letters.redrive', { reason: 'mended', id: ['kafka:0:0', 'nonsense'] }],
+    ['dead-letters.dismiss', { reason: 'a test', id: [] }],
+    ['dead-letters.dismiss', { reason: 'a test', id: [`outbox:${randomUUID()}`] }],
+    ['dead-letters.dismiss', { id: ['kafka:0:0'] }],
+    ['partners.rotate-secret', { reason: 'lost', partner: 'acme', endpoint: 'the first' }],
     ['webhooks.redeliver-window', { reason: 'up again', partner: 'acme', since: 'yesterday' }],
     ['webhooks.redeliver', { reason: 'up again', partner: 'acme', id: '1' }],
     ['losses.acknowledge', { reason: 'served', id: 'nothing' }],
@@ -124,6 +131,89 @@ test('a webhook that was given up is redriven once, whoever asks again, and noth
   assert.equal((JSON.parse(text) as { outcome: string }).outcome, 'nothing', text);
   const lost = await bob('losses.acknowledge', { id: '7', reason: 'served' });
   assert.equal((JSON.parse(lost.text) as { outcome: string }).outcome, 'nothing', lost.text);
+});
+
+test('a webhook that was given up is dismissed once, leaves the list, and is shown with who and why', async (t) => {
+  const console = await aConsole(t);
+  const owner = console.store.open();
+  const [ada, bob] = [await byToken(console, 'ada'), await byToken(console, 'bob')];
+  const id = `webhook:${randomUUID()}`;
+  await owner.query(
+    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at)
+     VALUES ($1, 'acme', $2, '{}', 'failed', 9, now())`,
+    [id.slice(8), randomUUID()],
+  );
+  const { cookie } = await console.logIn(await console.anOperator('eve', 'viewer'));
+  const page = async (path: string) => (await console.ask(path, { headers: { cookie } })).text;
+  assert.match(await page('/dead-letters'), new RegExp(id));
+  const asked = { id: [id], reason: 'a partner that is gone' };
+  const answers = [
+    ...(await Promise.all([
+      ada('dead-letters.dismiss', asked),
+      ada('dead-letters.dismiss', asked),
+    ])),
+    await bob('dead-letters.redrive', asked),
+  ].map(({ text }) => JSON.parse(text) as { outcome: string; detail: string });
+  assert.deepEqual(answers.map(({ outcome }) => outcome).sort(), ['done', 'nothing', 'nothing']);
+  assert.match(answers[2]!.detail, /dismissed before, .* by ada: a partner that is gone/);
+  assert.doesNotMatch(await page('/dead-letters'), new RegExp(id));
+  const dismissed = await page('/dead-letters?show=dismissed');
+  assert.match(dismissed, new RegExp(`${id}[^]*by ada: a partner that is gone`));
+  assert.equal((await console.ask('/dead-letters?show=x', { headers: { cookie } })).status, 400);
+  const [delivery] = await owner.query('SELECT state, attempts FROM notifier.deliveries');
+  assert.deepEqual(delivery, { state: 'failed', attempts: 9 });
+  const again = await bob('dead-letters.redrive', { ...asked, again: 'yes' });
+  assert.equal((JSON.parse(again.text) as { outcome: string }).outcome, 'done', again.text);
+});
+
+test('an endpoint gets a new secret that is shown once; the one before it signs too, and another rotation has to be meant', async (t) => {
+  const console = await aConsole(t);
+  const owner = console.store.open();
+  const webhookSecret = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
+  const seed = { id: 'acme' as PartnerId, apiKey: 'a key', webhookUrl: 'https://acme.example' };
+  await seedPartner(owner, { ...seed, webhookSecret }, parseWebhookKeys(testWebhookKeys));
+  const [{ id: endpoint }] = (await owner.query(
+    'SELECT endpoint_id AS id FROM partners.webhook_endpoints',
+  )) as [{ id: string }];
+  const act = await byToken(console, 'ada');
+  const rotate = async (more: object) => {
+    const fields = { partner: 'acme', endpoint, reason: 'it leaked', ...more };
+    const { text } = await act('partners.rotate-secret', fields);
+    return JSON.parse(text) as { outcome: string; detail: string; secret?: string };
+  };
+  const first = await rotate({});
+  assert.match(first.secret ?? '', /^whsec_/, JSON.stringify(first));
+  assert.match(first.detail, /signs too until 20/);
+  const second = await rotate({});
+  assert.equal(second.outcome, 'refused');
+  assert.match(second.detail, /two secrets sign until 20/);
+  assert.equal((await rotate({ endpoint: randomUUID() })).outcome, 'refused');
+  assert.equal((await rotate({ again: 'yes' })).outcome, 'done');
+  const kept = JSON.stringify(await owner.query('SELECT acts::text AS row FROM console.acts'));
+  assert.ok(!kept.includes(first.secret!), 'a secret is in no record');
+  const own = await owner.query(
+    `SELECT done_by, why FROM partners.acts WHERE act = 'rotate-secret'`,
+  );
+  assert.deepEqual(own, Array(2).fill({ done_by: 'ada', why: 'it leaked' }));
+});
+
+test('the audits that were asked for are shown with what they found, and each id leads to its payment', async (t) => {
+  const console = await aConsole(t);
+  const id = randomUUID();
+  await console.store.open().query(
+    `INSERT INTO console.acts (form, act, target, done_by, role, why, outcome, detail, finished_at)
+     VALUES ($1, 'audit.run', 'every layer', 'ada', 'operator', 'odd sums', 'done', $2, now()),
+            ($3, 'losses.acknowledge', '7', 'ada', 'operator', 'served', 'nothing', '', now())`,
+    [randomUUID(), `drift\nledger-not-accepted: ${id} <b>`, randomUUID()],
+  );
+  const { cookie } = await console.logIn(await console.anOperator('eve', 'viewer'));
+  for (const path of ['/audit', '/acts/1']) {
+    const { text } = await console.ask(path, { headers: { cookie } });
+    assert.match(text, new RegExp(`ledger-not-accepted: <a href="/payments/${id}">`), path);
+    assert.match(text, /&lt;b&gt;/);
+    assert.match(text, /odd sums/);
+    assert.doesNotMatch(text, /losses\.acknowledge/);
+  }
 });
 
 test('an act whose part is away may have been done or not, and its record says so', async (t) => {

@@ -2,6 +2,9 @@ import { loadStatements, type Queryable } from '@triplock/postgres';
 import { wordsOf, CommandError } from '../command.ts';
 import { kindsOfActs, type Acted, type ActName } from './kinds-of-acts.ts';
 import { Refusal, type Console, type Visit } from './console.ts';
+import { words } from './words.ts';
+
+const say = words.acts;
 
 const sql = loadStatements(import.meta.url, 'acts.sql', [
   'beginAct',
@@ -61,10 +64,10 @@ export async function runAct(console: Console, name: ActName, visit: Visit): Pro
   const kind = kindsOfActs[name];
   const why = reasonIn(fields);
   const form = fields.get('form') ?? crypto.randomUUID();
-  if (!formId.test(form)) throw new Refusal('invalid_request', 'form must be a UUID.');
+  if (!formId.test(form)) throw new Refusal('invalid_request', say.badForm);
   const prepared = refusing(() => kind.prepare(fields));
   if (prepared.target.length > targetMax) {
-    throw new Refusal('invalid_request', 'That is too much for one act: choose less.');
+    throw new Refusal('invalid_request', say.tooMuch);
   }
   const { operator: by, role } = session;
   const begun = await beginAct(console.records, { form, act: name, by, role, why, ...prepared });
@@ -87,16 +90,15 @@ async function perform(console: Console, name: ActName, work: () => Promise<Acte
       return { outcome: 'refused' as const, detail: error.message, result: null };
     }
     console.logger.warn({ err: error, act: name }, 'what became of an act is unknown');
-    const detail = `a part of the system is away, so this may have been done or not: ${wordsOf(error)}`;
-    return { outcome: 'unknown' as const, detail, result: null };
+    return { outcome: 'unknown' as const, detail: say.partAway(wordsOf(error)), result: null };
   }
 }
 
 function reasonIn(fields: URLSearchParams): string {
   const why = (fields.get('reason') ?? '').trim().toWellFormed();
-  if (why === '') throw new Refusal('invalid_request', 'Give a reason: it is kept with the act.');
+  if (why === '') throw new Refusal('invalid_request', say.noReason);
   if (why.length > whyMax) {
-    throw new Refusal('invalid_request', `Give a reason of at most ${whyMax} characters.`);
+    throw new Refusal('invalid_request', say.longReason(whyMax));
   }
   return why;
 }
@@ -134,15 +136,21 @@ export async function finishAct(
   await database.query(sql.finishAct, [id, outcome, detail]);
 }
 
-/** Which acts to list: of one target or person, those before an act; newest first. */
-export type ActQuestion = { before?: bigint; target?: string; by?: string; limit: number };
+/** Which acts to list: of one kind, target or person, those before an act; newest first. */
+export type ActQuestion = {
+  before?: bigint;
+  act?: string;
+  target?: string;
+  by?: string;
+  limit: number;
+};
 
 /** Acts by pages and the API, and acts on operators. */
 export function listActs(
   database: Queryable,
-  { before, target, by, limit }: ActQuestion,
+  { before, act, target, by, limit }: ActQuestion,
 ): Promise<RecordedAct[]> {
-  return database.query<RecordedAct>(sql.listActs, [before, target, by, limit]);
+  return database.query<RecordedAct>(sql.listActs, [before, target, by, act, limit]);
 }
 
 /** The act of this number; `undefined` when there is none. */

@@ -115,20 +115,20 @@ export class Refusal extends Error {
   }
 }
 
-/** Every kind of refusal, with its status and title. */
+/** Every kind of refusal, with its status; titles are among the console's words. */
 export const refusals = {
-  invalid_request: { status: 400, title: 'This cannot be asked for' },
-  unauthorized: { status: 401, title: 'Log in first' },
-  forbidden: { status: 403, title: 'Your role may not do this' },
-  not_ours: { status: 403, title: 'This did not come from a page of this console' },
-  not_found: { status: 404, title: 'There is no such thing' },
-  method_not_allowed: { status: 405, title: 'This path does not take that' },
-  conflict: { status: 409, title: 'Somebody was faster' },
-  body_too_large: { status: 413, title: 'That is too long' },
-  unsupported_media_type: { status: 415, title: 'This form of body is not taken' },
-  misdirected: { status: 421, title: 'This console has another address' },
-  rate_limited: { status: 429, title: 'Too many tries' },
-  internal_error: { status: 500, title: 'This did not work' },
-  unavailable: { status: 503, title: 'A part of the system is away' },
-} as const;
+  invalid_request: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  not_ours: 403,
+  not_found: 404,
+  method_not_allowed: 405,
+  conflict: 409,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  misdirected: 421,
+  rate_limited: 429,
+  internal_error: 500,
+  unavailable: 503,
+} as const satisfies Record<keyof typeof words.refusals.titles, number>;
 export type RefusalCode = keyof typeof refusals;

@@ -2,6 +2,9 @@ import type { FastifyRequest } from 'fastify';
 import { saysOnce } from '@triplock/runtime';
 import { mayAct, Refusal, type Console, type Route, type Session } from './console.ts';
 import { isTokenOf, openSession, secretIn } from './sessions.ts';
+import { words } from './words.ts';
+
+const say = words.refusals;
 
 /** Who asks, and by which cookie; neither where the route is for anyone and nobody logged in. */
 export type Admitted = { session?: Session; secret?: string };
@@ -38,7 +41,7 @@ export function openDoor(console: Console): Door {
     if (token !== undefined) {
       const session = await sessions.byToken(token, request.ip);
       if (session !== 'too-many-tries') return session === undefined ? {} : { session };
-      throw new Refusal('rate_limited', 'Too many wrong tokens came from here: wait a minute.');
+      throw new Refusal('rate_limited', say.tooManyTokens);
     }
     if (open !== undefined) return { session: open };
     const secret = secretIn(config, request.headers.cookie);
@@ -51,7 +54,7 @@ export function openDoor(console: Console): Door {
       // Balancers ask for it by whatever name.
       if (url === '/healthz') return;
       if (saysOnce(raw, 'host') && isOurs(headers.host ?? '')) return;
-      throw new Refusal('misdirected', 'Use the address that this console was given.');
+      throw new Refusal('misdirected', say.otherAddress);
     },
     async admit(route, request) {
       const { method, headers } = request;
@@ -60,13 +63,10 @@ export function openDoor(console: Console): Door {
       if (route.role === 'anyone') return admitted;
       const { session } = admitted;
       if (session === undefined) {
-        throw new Refusal('unauthorized', 'Log in: the session has ended, or there was none.');
+        throw new Refusal('unauthorized', say.loggedOut);
       }
       if (!mayAct(session.role, route.role)) {
-        throw new Refusal(
-          'forbidden',
-          `This takes the role ${route.role}, and yours is ${session.role}.`,
-        );
+        throw new Refusal('forbidden', say.otherRole(route.role, session.role));
       }
       // A program that shows its token with each request has nothing that a browser would add.
       const byToken = bearerIn(headers.authorization) !== undefined;
@@ -80,15 +80,14 @@ export function openDoor(console: Console): Door {
 function refuseOtherOrigins({ headers }: FastifyRequest, own: string | undefined): void {
   const { origin, host } = headers;
   if (origin === undefined || origin === (own ?? `http://${host}`)) return;
-  throw new Refusal('not_ours', 'This was sent by a page of another address: open it here.');
+  throw new Refusal('not_ours', say.otherOrigin);
 }
 
 function requireToken(session: Session, { headers, body }: FastifyRequest): void {
   const inHead = headers['x-csrf-token'];
   const given = typeof inHead === 'string' ? inHead : fieldIn(body, 'csrf');
   if (given !== undefined && isTokenOf(session, given)) return;
-  const why = 'The page is of another session, or has no token';
-  throw new Refusal('not_ours', `${why}: load it again, and nothing was done.`);
+  throw new Refusal('not_ours', say.staleToken);
 }
 
 function fieldIn(body: unknown, name: string): string | undefined {
@@ -115,16 +114,16 @@ export function fieldsOfJson(text: string): URLSearchParams {
   try {
     value = JSON.parse(text);
   } catch {
-    throw refuse('The body is not JSON.');
+    throw refuse(say.notJson);
   }
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw refuse('Send a JSON object.');
+    throw refuse(say.noObject);
   }
   const fields = new URLSearchParams();
   for (const [name, each] of Object.entries(value)) {
     for (const one of Array.isArray(each) ? (each as unknown[]) : [each]) {
       if (!['string', 'number', 'boolean'].includes(typeof one)) {
-        throw refuse(`${JSON.stringify(name.slice(0, 80))} must be a text or a list of texts.`);
+        throw refuse(say.badField(JSON.stringify(name.slice(0, 80))));
       }
       fields.append(name, String(one));
     }

@@ -4,23 +4,35 @@ import { acknowledgements, askAuditor, lossOf } from '../audit.ts';
 import { timeOf, UsageError } from '../command.ts';
 import { required } from '../config.ts';
 import {
-  parseDeadLetterId,
+  describeDismissal,
+  describeRedrive,
+  dismiss,
+  dismissableOf,
   redrive,
   redriveWindow,
+} from '../dead-letter-acts.ts';
+import {
+  parseDeadLetterId,
   renderDeadLetterId,
+  type DeadLetterId,
 } from '../dead-letter-sources.ts';
-import { describeRedrive, refusePendingInSpanner, sourcesOf } from '../dead-letters.ts';
+import { refusePendingInSpanner, sourcesOf } from '../dead-letters.ts';
 import { recordAcknowledgement } from '../operator-acts.ts';
 import {
   addPartner,
+  endpointIdOf,
   partnerIdOf,
   revokeKey,
   rotateKey,
+  rotateSecret,
   setCardNumbers,
   type PartnerWork,
 } from '../partners.ts';
 import { count } from '../terminal.ts';
 import type { Console, Role } from './console.ts';
+import { words } from './words.ts';
+
+const say = words.acts;
 
 /** What came of an act: in words, and for programs. A secret is shown once and stored nowhere. */
 export type Acted = {
@@ -40,11 +52,9 @@ type Prepared = {
   perform(console: Console, actor: Actor): Promise<Acted>;
 };
 
-/** A kind of act: who may do it, and what its fields say. */
+/** A kind of act: who may do it, and what its fields say; its label is among the words. */
 export type KindOfAct = {
   role: Role;
-  /** On its button. */
-  label: string;
   /** @throws CommandError that says what is wrong with the fields. */
   prepare(fields: URLSearchParams): Prepared;
 };
@@ -57,26 +67,25 @@ const auditWaitMs = 5_000;
 
 /** Every kind of act, by the functions of the operators' commands. */
 export const kindsOfActs = {
-  'dead-letters.redrive': { role: 'operator', label: 'Redrive', prepare: prepareRedrive },
-  'webhooks.redeliver': { role: 'operator', label: 'Redeliver', prepare: prepareRedelivery },
-  'webhooks.redeliver-window': {
-    role: 'operator',
-    label: 'Redeliver what was given up',
-    prepare: prepareWindow,
-  },
-  'audit.run': { role: 'operator', label: 'Run the audit now', prepare: prepareAudit },
-  'losses.acknowledge': { role: 'operator', label: 'Acknowledge', prepare: prepareLoss },
-  'partners.add': { role: 'admin', label: 'Add a partner', prepare: partnerAct(addPartner) },
-  'partners.rotate-key': { role: 'admin', label: 'Make a key', prepare: partnerAct(rotateKey) },
+  'dead-letters.redrive': { role: 'operator', prepare: prepareRedrive },
+  'dead-letters.dismiss': { role: 'operator', prepare: prepareDismissal },
+  'webhooks.redeliver': { role: 'operator', prepare: prepareRedelivery },
+  'webhooks.redeliver-window': { role: 'operator', prepare: prepareWindow },
+  'audit.run': { role: 'operator', prepare: prepareAudit },
+  'losses.acknowledge': { role: 'operator', prepare: prepareLoss },
+  'partners.add': { role: 'admin', prepare: partnerAct(addPartner) },
+  'partners.rotate-key': { role: 'admin', prepare: partnerAct(rotateKey) },
   'partners.revoke-key': {
     role: 'admin',
-    label: 'Revoke a key',
     prepare: partnerAct((id, fields) => revokeKey(id, prefixIn(fields))),
   },
   'partners.card-numbers': {
     role: 'admin',
-    label: 'Say whether card numbers are allowed',
     prepare: partnerAct((id, fields) => setCardNumbers(id, fields.get('allowed') === 'yes')),
+  },
+  'partners.rotate-secret': {
+    role: 'admin',
+    prepare: partnerAct((id, fields) => rotateSecret(id, endpointIn(fields), whenIn(fields))),
   },
 } as const satisfies Readonly<Record<string, KindOfAct>>;
 
@@ -86,24 +95,46 @@ export type ActName = keyof typeof kindsOfActs;
 /** The names of all acts. */
 export const actNames = Object.keys(kindsOfActs) as ActName[];
 
-function prepareRedrive(fields: URLSearchParams): Prepared {
+/** @throws UsageError for none, too many, or what is no id of a dead letter. */
+function lettersIn(fields: URLSearchParams): DeadLetterId[] {
   const ids = [...new Set(fields.getAll('id'))].map(parseDeadLetterId);
-  if (ids.length === 0 || ids.length > lettersMax) {
-    throw new UsageError(`choose 1 to ${lettersMax} dead letters`);
-  }
-  const target = ids.map(renderDeadLetterId).join(' ');
+  if (ids.length > 0 && ids.length <= lettersMax) return ids;
+  throw new UsageError(say.chooseLetters(lettersMax));
+}
+
+function prepareRedrive(fields: URLSearchParams): Prepared {
+  const ids = lettersIn(fields);
+  const again = fields.get('again') === 'yes';
   return {
-    target,
+    target: ids.map(renderDeadLetterId).join(' '),
     async perform(console, { by, why }) {
       refusePendingInSpanner(console.config, ids);
       const sources = sourcesOf(console.config, operatorsDatabase(console));
       const results = [];
       for (const each of ids) {
         const id = renderDeadLetterId(each);
-        results.push({ id, ...(await redrive(sources, each, { by, why, again: false })) });
+        results.push({ id, ...(await redrive(sources, each, { by, why, again })) });
       }
       const detail = results.map((each) => `${each.id}: ${describeRedrive(each)}`).join('\n');
       const isDone = results.some(({ outcome }) => outcome === 'redriven');
+      return { outcome: isDone ? 'done' : 'nothing', detail, result: { results } };
+    },
+  };
+}
+
+function prepareDismissal(fields: URLSearchParams): Prepared {
+  const ids = lettersIn(fields).map(dismissableOf);
+  return {
+    target: ids.map(renderDeadLetterId).join(' '),
+    async perform(console, actor) {
+      const sources = sourcesOf(console.config, operatorsDatabase(console));
+      const results = [];
+      for (const each of ids) {
+        const id = renderDeadLetterId(each);
+        results.push({ id, ...(await dismiss(sources, each, actor)) });
+      }
+      const detail = results.map((each) => `${each.id}: ${describeDismissal(each)}`).join('\n');
+      const isDone = results.some(({ outcome }) => outcome === 'dismissed');
       return { outcome: isDone ? 'done' : 'nothing', detail, result: { results } };
     },
   };
@@ -114,7 +145,7 @@ function prepareWindow(fields: URLSearchParams): Prepared {
   const since = timeOf(fields.get('since') || undefined, { option: 'since' });
   const until = timeOf(fields.get('until') || undefined, { option: 'until' });
   if (since !== undefined && until !== undefined && since >= until) {
-    throw new UsageError('until is not after since');
+    throw new UsageError(say.badWindow);
   }
   const window = { partner, ...(since && { since }), ...(until && { until }) };
   const [from, to] = [since, until].map((each) => each?.toISOString() ?? '');
@@ -123,7 +154,7 @@ function prepareWindow(fields: URLSearchParams): Prepared {
     async perform(console, actor) {
       const database = operatorsDatabase(console);
       const redriven = await redriveWindow({ database }, window, actor);
-      const detail = `${count(redriven, 'webhook')} of ${partner} given back to the senders`;
+      const detail = say.givenBack(count(redriven, 'webhook'), partner);
       return { outcome: redriven > 0 ? 'done' : 'nothing', detail, result: { redriven } };
     },
   };
@@ -136,7 +167,7 @@ function prepareRedelivery(fields: URLSearchParams): Prepared {
   const partnerId = partnerIdOf(fields.get('partner') ?? undefined);
   const id = fields.get('id') ?? '';
   const [, eventId, ordinal = '1'] = deliveryId.exec(id) ?? [];
-  if (eventId === undefined) throw new UsageError('id must be that of a delivery');
+  if (eventId === undefined) throw new UsageError(say.badDelivery);
   return {
     target: `${partnerId} ${id}`,
     async perform(console) {
@@ -144,17 +175,16 @@ function prepareRedelivery(fields: URLSearchParams): Prepared {
       const asked = { partnerId, eventId: eventId as EventId, ordinal: Number(ordinal) };
       const delivery = await deliveries.redeliver(asked);
       if (delivery === undefined) {
-        const detail = `${partnerId} has no such delivery`;
-        return { outcome: 'nothing', detail, result: null };
+        return { outcome: 'nothing', detail: say.noDelivery(partnerId), result: null };
       }
-      return { outcome: 'done', detail: `it is ${delivery.state}`, result: delivery };
+      return { outcome: 'done', detail: say.isNow(delivery.state), result: delivery };
     },
   };
 }
 
 function prepareAudit(): Prepared {
   return {
-    target: 'every layer',
+    target: say.everyLayer,
     async perform({ config }) {
       const { AUDITOR_URL: auditorUrl } = required(config, 'AUDITOR_URL');
       const report = await askAuditor({
@@ -164,7 +194,7 @@ function prepareAudit(): Prepared {
         progress: () => undefined,
       });
       const found = report.drift.map(({ check, ids }) => `${check}: ${ids.join(' ')}`);
-      const detail = report.ok ? 'no drift' : ['drift', ...found].join('\n');
+      const detail = report.ok ? say.noDrift : [say.drift, ...found].join('\n');
       return { outcome: 'done', detail, result: report };
     },
   };
@@ -197,15 +227,14 @@ function partnerAct(act: PartnerAct) {
     const id = partnerIdOf(fields.get('partner') ?? undefined);
     const acting = act(id, fields);
     return {
-      target: id,
+      target: [id, fields.get('endpoint') ?? ''].join(' ').trim(),
       async perform({ config, acting: { partners } }, actor) {
         if (partners === undefined) {
-          throw new UsageError(
-            `PARTNERS_DATABASE_URL is not set: ${config.INSTANCE_NAME} only looks`,
-          );
+          throw new UsageError(say.onlyLooks('PARTNERS_DATABASE_URL', config.INSTANCE_NAME));
         }
         const registry = openPartnerRegistry(partners);
-        const { lines, result, secret } = await acting(registry, { config, actor: () => actor });
+        const work = { config, database: partners, actor: () => actor };
+        const { lines, result, secret } = await acting(registry, work);
         const detail = lines.filter((line) => line !== secret).join(' ');
         return { outcome: 'done', detail, result, ...(secret !== undefined && { secret }) };
       },
@@ -213,14 +242,21 @@ function partnerAct(act: PartnerAct) {
   };
 }
 
+const endpointIn = (fields: URLSearchParams) => endpointIdOf(fields.get('endpoint') ?? undefined);
+
+/** While two secrets sign only who says so rotates once more. */
+const whenIn = (fields: URLSearchParams) => {
+  return fields.get('again') === 'yes' ? ('even-early' as const) : ('rested' as const);
+};
+
 function prefixIn(fields: URLSearchParams): string {
   const prefix = fields.get('prefix') ?? '';
   if (prefix.length >= 4 && prefix.length <= 100) return prefix;
-  throw new UsageError('prefix must be the beginning of a key, of 4 characters or more');
+  throw new UsageError(say.badPrefix);
 }
 
 /** @throws UsageError where the console was given no role to act by. */
 function operatorsDatabase({ config, acting: { operator } }: Console) {
   if (operator !== undefined) return operator;
-  throw new UsageError(`OPERATOR_DATABASE_URL is not set: ${config.INSTANCE_NAME} only looks`);
+  throw new UsageError(say.onlyLooks('OPERATOR_DATABASE_URL', config.INSTANCE_NAME));
 }

@@ -1,4 +1,4 @@
-import { actForm } from './acts-pages.ts';
+import { actForm, foldedForm } from './acts-pages.ts';
 import { Refusal, type Answer, type Console, type Session, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import {
@@ -45,7 +45,7 @@ export async function showWebhooks(
     ${partner !== undefined && redeliverWindow(session, partner)}
     <h2>${say.endpoints}</h2>
     ${table(say.endpoints, say.endpointHeads, {
-      rows: endpoints.map(endpointRow),
+      rows: endpoints.map((each) => endpointRow(each, session)),
       empty: say.noEndpoints,
     })}`;
   return { is: 'page', title: say.title, section: 'webhooks', main };
@@ -84,7 +84,6 @@ function givenUpIn(query: URLSearchParams): 'failed' | undefined {
 
 function deliveryRow(each: ListedDelivery, session: Session): Shown[] {
   const fields = { partner: each.partner, id: each.id };
-  const again = actForm(session, 'webhooks.redeliver', { fields });
   const answer = each.lastStatus === null ? (each.lastOutcome ?? '') : `HTTP ${each.lastStatus}`;
   return [
     time(each.createdAt),
@@ -95,18 +94,29 @@ function deliveryRow(each: ListedDelivery, session: Session): Shown[] {
     number(each.attempts),
     answer,
     time(each.finishedAt ?? each.nextAttemptAt),
-    again &&
-      html`<details>
-        <summary>${words.webhooks.again}</summary>
-        ${again}
-      </details>`,
+    foldedForm(session, 'webhooks.redeliver', { fields, summary: words.webhooks.again }),
   ];
 }
 
-function endpointRow(each: ListedEndpoint): Shown[] {
+function endpointRow(each: ListedEndpoint, session: Session): Shown[] {
   const say = words.webhooks;
   const now = each.disabledAt ? 'disabled' : each.verified ? 'open' : 'unverified';
-  return [each.partner, each.url, state(now), each.types?.join(', ') ?? say.all, time(each.madeAt)];
+  const until = each.secondSecretUntil;
+  const early = html`<label class="check"
+    ><input type="checkbox" name="again" value="yes" required /> ${say.rotateEarly}</label
+  >`;
+  const rotation = foldedForm(session, 'partners.rotate-secret', {
+    fields: { partner: each.partner, endpoint: each.id },
+    ...(until && { inputs: early }),
+  });
+  return [
+    each.partner,
+    each.url,
+    state(now),
+    each.types?.join(', ') ?? say.all,
+    time(each.madeAt),
+    html`${until && html`${say.twoSign} ${time(until)}`} ${rotation}`,
+  ];
 }
 
 const dayMs = 86_400_000;

@@ -74,20 +74,6 @@ WHERE id > coalesce($1::text, '')
 ORDER BY id
 LIMIT 100
 
--- name: refusedMessages
--- Messages of Pub/Sub that are no event, newest first; they were acknowledged, and had no effect.
---
--- $1 how many at most. A row: one of a consumer. Its bytes are text where they are UTF-8.
-SELECT consumer, message_id AS id, reason, detail, first_seen AS at, octet_length(data) AS bytes,
-       encode(substr(data, 1, 2000), 'escape') AS text
-FROM (
-  SELECT * FROM notifier.refused_messages
-  UNION ALL SELECT * FROM settlement.refused_messages
-  UNION ALL SELECT * FROM auditor.refused_messages
-) AS refused
-ORDER BY first_seen DESC
-LIMIT $1
-
 -- name: scheduledAudit
 -- The last scheduled audit. No parameters; one row.
 SELECT ended_at AS "endedAt", took_ms AS "tookMs", due_at AS "dueAt", drift,

@@ -1,12 +1,12 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from './console.ts';
+import { words } from './words.ts';
 
 const sql = loadStatements(import.meta.url, 'listings.sql', [
   'deliveries',
   'endpoints',
   'settlements',
   'partners',
-  'refusedMessages',
   'scheduledAudit',
   'slices',
   'losses',
@@ -62,7 +62,7 @@ function placeIn(cursor: string): string[] {
   const text = Buffer.from(cursor, 'base64url').toString();
   const [, event, ordinal, at] =
     /^([0-9a-f-]{36}) (\d{1,2}) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d+:-]{0,20})$/.exec(text) ?? [];
-  if (at === undefined) throw new Refusal('invalid_request', 'This is no place in this list.');
+  if (at === undefined) throw new Refusal('invalid_request', words.refusals.noPlace);
   return [at, event!, ordinal!];
 }
 
@@ -121,23 +121,6 @@ export type ShownPartner = {
 /** Partners by name, 100 at a time. */
 export function listShownPartners(database: Queryable, after?: string): Promise<ShownPartner[]> {
   return database.query<ShownPartner>(sql.partners, [after ?? null]);
-}
-
-/** A message of Pub/Sub that a consumer refused. */
-export type RefusedMessage = {
-  consumer: string;
-  id: string;
-  reason: string;
-  detail: string;
-  at: Date;
-  bytes: number;
-  /** Its first 2 000 bytes; what is no text is escaped. */
-  text: string;
-};
-
-/** The newest messages that were no events. */
-export function listRefusedMessages(database: Queryable, max: number): Promise<RefusedMessage[]> {
-  return database.query<RefusedMessage>(sql.refusedMessages, [max]);
 }
 
 /** The last scheduled audit, by check: how many ids, and since when the oldest. */

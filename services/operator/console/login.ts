@@ -1,6 +1,9 @@
 import { Refusal, type Answer, type Console, type Route, type Visit } from './console.ts';
 import { html } from './html.ts';
 import { sessionCookie } from './sessions.ts';
+import { words } from './words.ts';
+
+const say = words.login;
 
 /** Logging in and out. */
 export const loginRoutes: readonly Route[] = [
@@ -13,7 +16,7 @@ export const loginRoutes: readonly Route[] = [
 async function showLogin(): Promise<Answer> {
   const main = html`<form method="post" action="/login">
       <label>
-        Your token
+        ${say.token}
         <input
           name="token"
           type="password"
@@ -22,10 +25,10 @@ async function showLogin(): Promise<Answer> {
           autocomplete="current-password"
         />
       </label>
-      <button>Log in</button>
+      <button>${say.button}</button>
     </form>
-    <p>An administrator of the database makes one: <code>npm run operators -- add NAME</code>.</p>`;
-  return { is: 'page', title: 'Log in', main };
+    <p>${say.whoMakes} <code>npm run operators -- add NAME</code>.</p>`;
+  return { is: 'page', title: say.title, main };
 }
 
 async function logIn({ config, sessions }: Console, visit: Visit): Promise<Answer> {
@@ -35,9 +38,9 @@ async function logIn({ config, sessions }: Console, visit: Visit): Promise<Answe
     case 'logged-in':
       return { is: 'redirect', to: '/', cookie: sessionCookie(config, begun.secret) };
     case 'unknown-token':
-      throw new Refusal('unauthorized', 'This is no good token: it may have been replaced.');
+      throw new Refusal('unauthorized', say.badToken);
     case 'too-many-tries':
-      throw new Refusal('rate_limited', 'Too many wrong tokens came from here: wait a minute.');
+      throw new Refusal('rate_limited', words.refusals.tooManyTokens);
     default:
       return begun satisfies never;
   }

@@ -1,7 +1,6 @@
-import { actForm } from './acts-pages.ts';
+import { actForm, foldedForm } from './acts-pages.ts';
 import type { Answer, Console, Session, Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
-import { kindsOfActs } from './kinds-of-acts.ts';
 import { listShownPartners, type ShownPartner } from './listings.ts';
 import { field, id, state, table, time } from './shown.ts';
 import { words } from './words.ts';
@@ -55,10 +54,7 @@ function partnerSection(
     time(new Date(made)),
     revokedAt === null ? state('good') : html`${state('revoked')} ${time(new Date(revokedAt))}`,
     revokedAt === null && prefix !== null
-      ? folded(
-          kindsOfActs['partners.revoke-key'].label,
-          actForm(session, 'partners.revoke-key', { fields: { partner: name, prefix } }),
-        )
+      ? foldedForm(session, 'partners.revoke-key', { fields: { partner: name, prefix } })
       : '',
   ]);
   const allowed = cardNumbersAllowed ? 'no' : 'yes';
@@ -81,12 +77,4 @@ function partnerSection(
         ${acts}
       </details>`
     }`;
-}
-
-function folded(summary: string, form: Html | undefined): Html | undefined {
-  if (form === undefined) return undefined;
-  return html`<details>
-    <summary>${summary}</summary>
-    ${form}
-  </details>`;
 }

@@ -4,6 +4,7 @@ import { deriveTxnId, isTxnId, type PartnerId } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from './console.ts';
 import { maskedTexts } from './payment.ts';
+import { words } from './words.ts';
 
 const sql = loadStatements(import.meta.url, 'payments.sql', [
   'listAll',
@@ -133,7 +134,7 @@ function cursorAt(filter: PaymentFilter, at: Date, id: string): string {
 function positionIn(cursor: string, filter: PaymentFilter): { at: string; id: string } {
   const text = Buffer.from(cursor, 'base64url').toString();
   const [, ms, id = '', digest] = /^(\d{1,15}) (\S{36}) (\S{16})$/.exec(text) ?? [];
-  if (!isTxnId(id)) throw new Refusal('invalid_request', 'This is no place in a list of payments.');
+  if (!isTxnId(id)) throw new Refusal('invalid_request', words.refusals.noPlace);
   if (digest !== digestOf(filter)) {
     throw new Refusal(
       'invalid_request',

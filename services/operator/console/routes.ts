@@ -11,15 +11,14 @@ import {
   readPayments,
   showPayments,
 } from './payments-page.ts';
+import { readAudit, showAudit } from './audit-page.ts';
 import {
-  readAudit,
   readDeadLetters,
   readLetter,
-  showAudit,
   showDeadLetters,
   showDeadRecords,
   showLetter,
-} from './health-pages.ts';
+} from './dead-letters-page.ts';
 import {
   downloadSettlements,
   readSettlements,

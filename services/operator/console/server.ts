@@ -25,6 +25,7 @@ import { fieldsOf, fieldsOfJson, openDoor, type Door } from './door.ts';
 import { html } from './html.ts';
 import { layout } from './layout.ts';
 import { routes } from './routes.ts';
+import { words } from './words.ts';
 
 /** No script or style but our own files, nothing from another host, and no frame around us. */
 const policy = [
@@ -69,12 +70,12 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   });
   app.setErrorHandler((error, request, reply) => refuse(console, error, { request, reply }));
   app.setNotFoundHandler((request, reply) =>
-    refuse(console, new Refusal('not_found', 'There is nothing at this path.'), { request, reply }),
+    refuse(console, new Refusal('not_found', words.refusals.noPath), { request, reply }),
   );
   app.get('/healthz', async (_, reply) => reply.send({ status: 'ok' }));
   app.get<{ Params: { name: string } }>('/assets/:name', async ({ params, headers }, reply) => {
     const asset = assetOf(params.name);
-    if (asset === undefined) throw new Refusal('not_found', 'There is no such file.');
+    if (asset === undefined) throw new Refusal('not_found', words.refusals.noFile);
     reply.header('cache-control', 'no-cache').header('etag', asset.tag).type(asset.type);
     return headers['if-none-match'] === asset.tag
       ? reply.code(304).send()
@@ -187,7 +188,7 @@ function refuse(console: Console, error: unknown, { request, reply }: Exchange):
     const route = `${request.method} ${request.routeOptions.url ?? ''}`;
     console.logger.error({ err: error, route, requestId: request.id }, 'request failed');
   }
-  const { status, title } = refusals[refusal.code];
+  const [status, title] = [refusals[refusal.code], words.refusals.titles[refusal.code]];
   const { code, message: detail } = refusal;
   reply.code(status).headers(headers);
   if (request.url.startsWith('/api/')) {
@@ -196,7 +197,7 @@ function refuse(console: Console, error: unknown, { request, reply }: Exchange):
     return reply.type('application/problem+json').send(Buffer.from(JSON.stringify(problem)));
   }
   const main = html`<p>${detail}</p>
-    <p><a href="/">To the first page</a></p>`;
+    <p><a href="/">${words.refusals.firstPage}</a></p>`;
   reply.type('text/html; charset=utf-8');
   return reply.send(layout({ title, main }, request.operator).text);
 }
@@ -205,13 +206,13 @@ function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   switch ((error as { code?: unknown } | null)?.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new Refusal('body_too_large', 'Send a shorter one.');
+      return new Refusal('body_too_large', words.refusals.shorter);
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new Refusal('unsupported_media_type', 'Send a form, or application/json to the API.');
+      return new Refusal('unsupported_media_type', words.refusals.otherForm);
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
     case 'FST_ERR_BAD_URL':
-      return new Refusal('invalid_request', 'The request is not well formed.');
+      return new Refusal('invalid_request', words.refusals.malformed);
     default:
-      return new Refusal('internal_error', 'Try again; the log of the console says why.');
+      return new Refusal('internal_error', words.refusals.seeLog);
   }
 }

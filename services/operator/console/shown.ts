@@ -80,10 +80,12 @@ const tones: Readonly<Record<string, 'good' | 'bad' | 'wait'>> = {
   up: 'good',
   open: 'good',
   good: 'good',
+  done: 'good',
   drift: 'bad',
   doubted: 'bad',
   'open-loss': 'bad',
   failed: 'bad',
+  refused: 'bad',
   parked: 'bad',
   away: 'bad',
   disabled: 'bad',
@@ -98,6 +100,21 @@ export function state(name: string): Html {
 /** An id that is copied rather than read. */
 export function id(text: string): Html {
   return html`<code>${text}</code>`;
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** A link to a payment or what follows one, where the text may be its id; else `undefined`. */
+export function paymentLink(text: string): Html | undefined {
+  return uuid.test(text) ? html`<a href="/payments/${text}">${id(text)}</a>` : undefined;
+}
+
+const uuids = /\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b/;
+
+/** A text in which every id that may be a payment's leads to it. */
+export function linked(text: string): Shown {
+  // What is split by is every second piece.
+  return text.split(uuids).map((piece, n) => (n % 2 === 1 ? paymentLink(piece) : piece));
 }
 
 /** A column: its heading, and `figure` where it is aligned to the right. */

@@ -150,7 +150,9 @@ REVOKE EXECUTE ON FUNCTION reap_inbox(text, interval, integer) FROM PUBLIC;
 -- What took effect is not unmade: nobody but the owner of the tables may delete, but early events
 -- that were applied, and only how far a cursor is and how often an altered copy came ever change.
 DO $$
-DECLARE consumer_role text := 'triplock_' || current_schema();
+DECLARE
+  consumer_role text := 'triplock_' || current_schema();
+  reader text;
 BEGIN
   EXECUTE format('GRANT SELECT, INSERT ON inbox, cursors TO %I', consumer_role);
   EXECUTE format('GRANT SELECT, INSERT ON altered_copies, refused_messages TO %I', consumer_role);
@@ -171,6 +173,13 @@ BEGIN
   -- An inbox is refused at the boot when the outbox can bring an event again that it forgot.
   EXECUTE format('GRANT USAGE ON SCHEMA ledger TO %I', consumer_role);
   EXECUTE format('GRANT EXECUTE ON FUNCTION ledger.outbox_kept() TO %I', consumer_role);
+  -- What was refused is looked at, and given back or dismissed, by people; a console need not be there.
+  FOR reader IN SELECT rolname FROM pg_roles
+    WHERE rolname IN ('triplock_operator', 'triplock_console')
+  LOOP
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), reader);
+    EXECUTE format('GRANT SELECT ON refused_messages TO %I', reader);
+  END LOOP;
 END
 $$;
 GRANT SELECT ON inbox, cursors, early_events, inbox_horizons, altered_copies, refused_messages

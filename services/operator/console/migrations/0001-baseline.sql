@@ -44,6 +44,7 @@ CREATE TABLE acts (
 );
 CREATE INDEX acts_by_target ON acts (target, act_id);
 CREATE INDEX acts_by_operator ON acts (done_by, act_id);
+CREATE INDEX acts_by_kind ON acts (act, act_id);
 CREATE FUNCTION refuse_act() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION '% of %.% is refused: an act is finished once and kept', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME;
@@ -78,8 +79,9 @@ GRANT USAGE ON SCHEMA claims TO triplock_console;
 GRANT SELECT (namespace, txn_id, fingerprint, state, expires_at, partner, accepted_at, record_key)
 ON claims.claims TO triplock_console;
 
--- What gives back what was set aside, and acknowledges a loss: the rows that the statements of
--- services/operator/dead-letters.sql and operator-acts.sql change, and what they look at for it.
+-- What gives back or dismisses what was set aside, and acknowledges a loss: the rows that the
+-- statements of services/operator/dead-letter-acts.sql and operator-acts.sql change, and what they
+-- look at for it.
 GRANT USAGE ON SCHEMA ledger, notifier, auditor TO triplock_operator;
 GRANT SELECT ON ledger.transactions, ledger.outbox, ledger.outbox_horizon TO triplock_operator;
 GRANT UPDATE (due_at) ON ledger.transactions TO triplock_operator;
@@ -88,6 +90,6 @@ GRANT SELECT, UPDATE (state, finished_at, first_attempt_at, next_attempt_at) ON 
 TO triplock_operator;
 GRANT SELECT ON notifier.delivery_attempts TO triplock_operator;
 GRANT SELECT ON auditor.accepted, auditor.accepted_lost, auditor.accepted_refused, auditor.dead_letters,
-  auditor.claims_unaccounted, auditor.waiting_outside
+  auditor.claims_unaccounted, auditor.waiting_outside, auditor.refused_messages
 TO triplock_operator;
 GRANT SELECT, INSERT (act, subject, done_by, why) ON auditor.operator_acts TO triplock_operator;

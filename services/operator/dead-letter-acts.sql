@@ -1,0 +1,70 @@
+-- What is done about dead letters in the database: given back, or dismissed. Each statement changes
+-- one kind of row, or records that a person decided to leave it.
+
+-- name: wakeTransaction
+-- Lets a pending transaction be due now, for any worker's resolver.
+--
+-- $1 id. A row: it is due. No row: it is final, or not there. Its version stays, so a worker that
+-- is at it goes on.
+UPDATE ledger.transactions SET due_at = now()
+WHERE txn_id = $1 AND state = 'pending'
+RETURNING txn_id AS event_id
+
+-- name: renewDelivery
+-- Makes a webhook that was given up due at once, with all the time for retries again.
+--
+-- $1 event id, $2 which of its deliveries. A row: it is due. No row: it was not given up. Attempts
+-- go on counting, because their number is what keeps an overtaken sender from recording.
+UPDATE notifier.deliveries
+SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
+WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
+RETURNING event_id
+
+-- name: lockDelivery
+-- Since when a webhook is given up; whoever else would change that waits until the caller's
+-- transaction is over.
+--
+-- $1 event id, $2 which of its deliveries. A row: it is given up; the time is a text, because a
+-- JavaScript date would cut it. No row: it is not.
+SELECT finished_at::text AS since FROM notifier.deliveries
+WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
+FOR UPDATE
+
+-- name: clock
+-- The database's time, as text, which a JavaScript date would cut.
+SELECT now()::text AS now
+
+-- name: renewDeliveries
+-- Does the same to webhooks of a partner that were given up and not dismissed since, oldest first,
+-- and records each as a redrive of its own, in one statement: one that is redriven and not
+-- recorded, or the other way round, there is not.
+--
+-- $1 partner id, $2 made from then on or null, $3 made before then or null, $4 given up by then, so
+-- that one which is given up once more while this goes on is left; $5 who, $6 why or null, $7 how
+-- many at most. A row: one that is due. Of two at once the second waits for the first, and finds
+-- what that one left.
+WITH chosen AS MATERIALIZED (
+  SELECT event_id, ordinal FROM notifier.deliveries
+  WHERE state = 'failed' AND partner_id = $1
+    AND created_at >= coalesce($2::timestamptz, '-infinity')
+    AND created_at < coalesce($3::timestamptz, 'infinity')
+    AND finished_at <= $4::timestamptz
+    AND NOT EXISTS (
+      SELECT FROM auditor.operator_acts
+      WHERE act = 'dismiss' AND done_at >= deliveries.finished_at
+        AND subject = 'webhook:' || notifier.delivery_name(event_id, ordinal)
+    )
+  ORDER BY created_at, event_id, ordinal
+  LIMIT $7
+  FOR UPDATE
+), renewed AS (
+  UPDATE notifier.deliveries
+  SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
+  FROM chosen
+  WHERE deliveries.event_id = chosen.event_id AND deliveries.ordinal = chosen.ordinal
+  RETURNING deliveries.event_id, deliveries.ordinal
+), recorded AS (
+  INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+  SELECT 'redrive', 'webhook:' || notifier.delivery_name(event_id, ordinal), $5, $6 FROM renewed
+)
+SELECT event_id FROM renewed
