@@ -4,7 +4,7 @@ import type { PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
 import { eventually, openEmulator } from '@triplock/testing';
 import { newKey } from './test/partner.ts';
-import { onTheSystem } from './test/system.ts';
+import { command, onTheSystem } from './test/system.ts';
 
 let pubsub: PubSub;
 
@@ -119,4 +119,39 @@ test('messages that no guard can place are kept for people and hold up nobody', 
     await eventually(() => refusedBy('auditor', marker));
   }
   await published();
+});
+
+test('a message that an older consumer refused is published again, and has one effect however often', async () => {
+  const { row, attributes } = await published();
+  const messageId = newKey('refused');
+  await on.look.database.query(
+    `INSERT INTO notifier.refused_messages
+       (consumer, message_id, reason, detail, data, attributes)
+     VALUES ('partner-notifier', $1, 'unknown_type', '', $2, $3)`,
+    [messageId, Buffer.from(row.payload), JSON.stringify(attributes)],
+  );
+  const id = `refused:partner-notifier:${messageId}`;
+  const redrive = ['dead-letters', 'redrive', id, '--why', 'upgraded'] as const;
+  for (const [again, said] of [
+    [[], /: redriven$/m],
+    [[], /: redriven before, /],
+    [['--again'], /: redriven$/m],
+  ] as const) {
+    const { stdout, stderr } = await command(...redrive, ...again);
+    assert.match(stdout, said, stderr);
+  }
+  await eventually(async () => {
+    const [seen] = await on.look.database.query<{ copies: number; altered: number }>(
+      'SELECT copies, altered FROM auditor.published WHERE event_id = $1',
+      [row.event_id],
+    );
+    assert.equal(seen?.altered, 0);
+    return seen.copies >= 3;
+  });
+  assert.deepEqual(
+    (await on.look.webhooks(row.txn_id)).map((each) => each.attempts),
+    [1],
+  );
+  const { code } = await command('dead-letters', 'dismiss', id, '--why', 'it went on');
+  assert.equal(code, 0);
 });
