@@ -103,12 +103,13 @@ export async function askCustomer(
   return 'done';
 }
 
-/** Has a customer ask the bank for all that was taken and not given back; gives its dispute. */
-export async function disputeAtBank(system: System, txnId: string): Promise<string> {
+/** Has a customer ask the bank for a part of what was taken, in minor units. */
+export async function disputeAtBank(system: System, txnId: string, amount: number): Promise<void> {
   const [intent] = await intentsOf(system, txnId);
   if (intent === undefined) throw new Error(`the provider has no intent of ${txnId}`);
   const path = `/payment_intents/${intent.id}/dispute`;
-  return (await control<{ id: string }>(system, { method: 'POST', path, body: {} })).id;
+  const dispute = await control<{ id: string }>(system, { method: 'POST', path, body: { amount } });
+  system.report(`the bank opens dispute ${dispute.id} of ${amount} for the customer`);
 }
 
 // A scenario looks at payments and refunds of moments ago.

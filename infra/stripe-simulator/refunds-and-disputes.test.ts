@@ -143,7 +143,7 @@ test('pm_card_createDispute: the charge succeeds, and its whole amount is disput
   assert.partialDeepStrictEqual(expanded.charge, { object: 'charge', disputed: true });
 });
 
-test('a customer disputes at any time what was captured and not given back, once', async (t) => {
+test('a customer disputes at any time what was captured and not given back, also in parts', async (t) => {
   const simulator = await aSimulator(t);
   const { stripe, control } = simulator;
   const held = await stripe.paymentIntents.create({
@@ -156,11 +156,25 @@ test('a customer disputes at any time what was captured and not given back, once
   await stripe.paymentIntents.capture(held.id, { amount_to_capture: 700 });
   await stripe.refunds.create({ payment_intent: held.id, amount: 100 });
   await assert.rejects(control('POST', path, { amount: 601 }), /409/);
-  await control('POST', path, { reason: 'product_not_received' });
+  await control('POST', path, { reason: 'product_not_received', amount: 200 });
+  await assert.rejects(control('POST', path, { amount: 401 }), /409/);
+  const { id } = await control<{ id: string }>('POST', path, {});
   await assert.rejects(control('POST', path, {}), /409/);
   await assert.rejects(control('POST', '/payment_intents/pi_unknown/dispute', {}), /404/);
-  const { amount, reason } = await disputeOf(simulator, held.id);
-  assert.deepEqual([amount, reason], [600, 'product_not_received']);
+  await control('POST', `/disputes/${id}/close`, { outcome: 'won' });
+  await assert.rejects(stripe.refunds.create({ payment_intent: held.id }), {
+    code: 'charge_disputed',
+  });
+  await control('POST', path, { amount: 1 });
+  const { data } = await stripe.disputes.list({ payment_intent: held.id });
+  assert.deepEqual(
+    data.map(({ amount, reason }) => [amount, reason]),
+    [
+      [1, 'fraudulent'],
+      [400, 'fraudulent'],
+      [200, 'product_not_received'],
+    ],
+  );
 });
 
 test('a dispute is won or lost, once, and money of one that is won comes back', async (t) => {

@@ -87,8 +87,6 @@ test('what posts, finds, lists and settles names every column', () => {
     'amount_refunded',
     'action_expires_at',
     'next_action',
-    'disputed_at',
-    'provider_dispute_id',
     'authorized_at',
   ];
   const notPosted = ['payment_id', 'requested_amount', ...byOthers];

@@ -85,7 +85,7 @@ export type DisputeReport = {
   provider: ProviderName;
   intentId: string;
   disputeId: string;
-  /** What is disputed, minor units of the payment's currency. */
+  /** What is disputed, minor units of the payment's currency, 0 or more. */
   amount: bigint;
   /** In the provider's words, such as `fraudulent`. */
   reason: string;
@@ -97,8 +97,8 @@ export type DisputeReport = {
  */
 export type DisputeOutcome =
   | { outcome: 'disputed'; txnId: TxnId }
-  /** It was reported before, or another dispute of the same payment was: nothing was written. */
-  | { outcome: 'already-disputed'; txnId: TxnId }
+  /** This dispute was reported before: nothing was written. */
+  | { outcome: 'already-noted'; txnId: TxnId }
   | { outcome: 'not-final'; txnId: TxnId }
   /** No payment has this intent. */
   | { outcome: 'unknown' };
@@ -189,7 +189,7 @@ export type Ledger = {
   authorize(request: AuthorizeRequest): Promise<AuthorizeOutcome>;
   settle(request: SettleRequest): Promise<SettleOutcome>;
   /**
-   * Notes, once for ever, that a payment is disputed, and tells the partner by the payment's next
+   * Notes a dispute of a payment, each once for ever, and tells the partner by the payment's next
    * event. No state changes: whether the money stays is between the partner and the bank.
    *
    * @throws UnpostableError for a text that no ledger holds.

@@ -5,7 +5,7 @@ import {
   type PaymentEvent,
 } from '@triplock/contracts';
 import {
-  deriveEventId,
+  eventIdOf,
   paymentEntry,
   refundEntry,
   type AcceptedPayment,
@@ -91,7 +91,7 @@ export function requiresActionEvent(
   return stepEvent(payment, { type: 'payment.requires_action', at, sequence, shown });
 }
 
-/** The event of a payment that is disputed: as it is now, and what is wanted back. */
+/** The event of a payment that is disputed: as it is now, and what is wanted back; one per dispute. */
 export function disputedEvent(
   payment: Payment,
   { disputeId, amount, reason }: DisputeReport,
@@ -111,16 +111,17 @@ type Step = {
 
 function stepEvent(payment: Payment, { type, at, sequence, shown }: Step): PaymentEvent {
   const { txnId, partnerId } = payment;
+  const data = { ...renderPayment(payment), ...shown, id: txnId };
   return {
     schema: paymentEventSchema,
-    event_id: deriveEventId(txnId, type),
+    event_id: eventIdOf(type, data),
     partner_id: partnerId,
     txn_id: txnId,
     payment_id: txnId,
     type,
     timestamp: at.toISOString(),
     sequence,
-    data: { ...renderPayment(payment), ...shown },
+    data,
   };
 }
 

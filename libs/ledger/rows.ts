@@ -53,8 +53,6 @@ export type TransactionRow = {
     amount_refunded: bigint;
     action_expires_at: Date | null;
     next_action: string | null;
-    disputed_at: Date | null;
-    provider_dispute_id: string | null;
     authorized_at: Date | null;
     due_at: Date | null;
     traceparent: string | null;

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import {
   bucketOf,
   canonicalJson,
+  deriveDisputeEventId,
   deriveEventId,
   deriveId,
   deriveKeyConflictId,
@@ -77,8 +78,10 @@ test('partners, kinds and event types never share an id', () => {
     deriveTxnId('refund', acme, order),
     deriveTxnId('payment', 'globex' as PartnerId, order),
     ...eventTypes
-      .filter((type) => type !== 'payment.key_conflict')
+      .filter((type) => type !== 'payment.key_conflict' && type !== 'payment.disputed')
       .map((type) => deriveEventId(payment, type)),
+    deriveDisputeEventId(payment, 'du_1'),
+    deriveDisputeEventId(payment, 'du_2'),
     deriveKeyConflictId(payment, loser),
     deriveKeyConflictId(payment, '0'.repeat(64) as Fingerprint),
   ];

@@ -99,19 +99,38 @@ export function deriveTxnId(kind: TransactionKind, partner: PartnerId, key: Idem
   return deriveId(kind, partner, key) as TxnId;
 }
 
+/** Events of which a transaction has one at most. */
+export type SingleEventType = Exclude<EventType, 'payment.key_conflict' | 'payment.disputed'>;
+
 /**
  * The id of a transaction's event; the same on every publish, so that the inbox can know it again.
  */
-export function deriveEventId(
-  txnId: TxnId,
-  type: Exclude<EventType, 'payment.key_conflict'>,
-): EventId {
+export function deriveEventId(txnId: TxnId, type: SingleEventType): EventId {
   return deriveId('event', txnId, type) as EventId;
 }
 
 /** The id of a key conflict: one per losing fingerprint, however often the loser is redelivered. */
 export function deriveKeyConflictId(txnId: TxnId, losing: Fingerprint): EventId {
   return deriveId('event', txnId, 'payment.key_conflict', losing) as EventId;
+}
+
+/** The id of the event of a dispute: one per dispute, by the provider's id, however often reported. */
+export function deriveDisputeEventId(txnId: TxnId, disputeId: string): EventId {
+  return deriveId('event', txnId, 'payment.disputed', disputeId) as EventId;
+}
+
+/** What an event says that its id follows from. What it lacks makes the id of no event of ours. */
+export type IdentifyingData = { id: string; fingerprint?: unknown; dispute?: unknown };
+
+/** The id that follows from what an event says, as whoever receives it can check. */
+export function eventIdOf(type: EventType, data: IdentifyingData): EventId {
+  const txnId = data.id as TxnId;
+  const textOf = (value: unknown) => (typeof value === 'string' ? value : '');
+  if (type === 'payment.key_conflict') {
+    return deriveKeyConflictId(txnId, textOf(data.fingerprint) as Fingerprint);
+  }
+  if (type !== 'payment.disputed') return deriveEventId(txnId, type);
+  return deriveDisputeEventId(txnId, textOf((data.dispute as { id?: unknown } | undefined)?.id));
 }
 
 const uuidV8 = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;

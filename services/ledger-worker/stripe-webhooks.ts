@@ -214,7 +214,8 @@ async function handle(
 }
 
 /**
- * Notes a dispute beside its payment and tells the partner, both in one transaction and once.
+ * Notes a dispute beside its payment and tells the partner, both in one transaction and each dispute
+ * once.
  *
  * @throws while the payment is pending, and has no end whose number the dispute could follow: the
  * report has to come again.
@@ -229,7 +230,7 @@ async function noteDispute(
       logger.warn({ txnId: noted.txnId, disputeId: dispute.disputeId }, 'a payment is disputed');
       await crashPoints.reached('worker.disputed');
       return 'disputed';
-    case 'already-disputed':
+    case 'already-noted':
       return 'duplicate';
     case 'not-final':
       throw new Error(`payment ${noted.txnId} is disputed and not final yet`);

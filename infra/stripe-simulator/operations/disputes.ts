@@ -59,12 +59,13 @@ function disputed(charge: ChargeRecord, { reason, amount, at }: Objection): Rais
 export type AtTheBank =
   | { readonly outcome: 'done'; readonly id: string; readonly change: Change }
   | { readonly outcome: 'unknown' }
-  /** Nothing was taken, or it is disputed already, or the dispute is closed. */
+  /** Nothing was taken, or all of it is back or disputed already, or the dispute is closed. */
   | { readonly outcome: 'not-possible'; readonly because: string };
 
 /**
  * The customer of a payment intent asks their bank for their money, which no API call of the
- * merchant can do. Without an amount, for all that was captured and not given back.
+ * merchant can do. Without an amount, for all that was captured and is neither given back nor
+ * disputed: a charge may have several disputes, each of a part, or one after another was won.
  */
 export function disputeCharge(
   { account, now }: World,
@@ -74,11 +75,10 @@ export function disputeCharge(
   if (account.paymentIntents.get(id) === undefined) return { outcome: 'unknown' };
   const charge = account.chargesOf(id).find(({ captured }) => captured);
   if (charge === undefined) return { outcome: 'not-possible', because: 'nothing was captured' };
-  if (charge.disputed) return { outcome: 'not-possible', because: 'it is disputed already' };
-  const most = charge.amount - charge.amountRefunded;
+  const most = charge.amount - charge.amountRefunded - disputedOf(account, charge.id);
   const amount = wish.amount ?? most;
   if (amount > most || amount === 0) {
-    return { outcome: 'not-possible', because: `${most} was captured and not given back` };
+    return { outcome: 'not-possible', because: `${most} is neither given back nor disputed` };
   }
   const raised = disputed(charge, { reason: wish.reason ?? 'fraudulent', amount, at: now() });
   const { disputes, events } = raised.dispute;
@@ -87,6 +87,12 @@ export function disputeCharge(
     id: disputes[0]!.id,
     change: { charges: [raised.charge], disputes, events },
   };
+}
+
+/** What disputes took of a charge, and is not back. */
+function disputedOf(account: World['account'], charge: string): number {
+  const open = account.disputesOf(charge).filter(({ status }) => status !== 'won');
+  return open.reduce((sum, { amount }) => sum + amount, 0);
 }
 
 /** The bank decides: https://docs.stripe.com/disputes/how-disputes-work (won, lost). */

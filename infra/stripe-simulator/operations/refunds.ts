@@ -73,7 +73,7 @@ function refund(world: World, call: Call, { values, intent: id, expand }: Wish):
     const message = `This PaymentIntent (${id}) does not have a successful charge to refund.`;
     return { answer: () => unexpectedState(intent, message) };
   }
-  if (charge.disputed && world.account.disputeOf(charge.id)?.status !== 'won') {
+  if (world.account.disputesOf(charge.id).some(({ status }) => status !== 'won')) {
     const message = `Charge ${charge.id} has been charged back; cannot issue a refund.`;
     return { answer: () => invalidRequest(message, { code: 'charge_disputed' }) };
   }

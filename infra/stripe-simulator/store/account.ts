@@ -29,8 +29,7 @@ export type Account = {
   versionsOf(id: string): readonly Version[];
   refundsOf(paymentIntent: string): readonly RefundRecord[];
   chargesOf(paymentIntent: string): readonly ChargeRecord[];
-  /** A charge is disputed once at most. */
-  disputeOf(charge: string): DisputeRecord | undefined;
+  disputesOf(charge: string): readonly DisputeRecord[];
   apply(change: Change, at: number): void;
   clear(): void;
 };
@@ -51,7 +50,7 @@ export function createAccount(): Account {
   const versions = new Map<string, Version[]>();
   const refundIds = new Map<string, Set<string>>();
   const chargeIds = new Map<string, Set<string>>();
-  const disputeIds = new Map<string, string>();
+  const disputeIds = new Map<string, Set<string>>();
 
   const watch = (row: PaymentIntentRecord | RefundRecord) => {
     if (row.settlement !== null || isHeld(row)) unsettled.add(row.id);
@@ -76,7 +75,7 @@ export function createAccount(): Account {
     versionsOf: (id) => versions.get(id) ?? [],
     refundsOf: (id) => [...(refundIds.get(id) ?? [])].map((each) => refunds.get(each)!),
     chargesOf: (id) => [...(chargeIds.get(id) ?? [])].map((each) => charges.get(each)!),
-    disputeOf: (id) => disputes.get(disputeIds.get(id) ?? ''),
+    disputesOf: (id) => [...(disputeIds.get(id) ?? [])].map((each) => disputes.get(each)!),
     apply(change, at) {
       change.paymentMethods?.forEach((row) => paymentMethods.put(row));
       change.events?.forEach((row) => events.put(row));
@@ -98,7 +97,7 @@ export function createAccount(): Account {
       }
       for (const row of change.disputes ?? []) {
         disputes.put(row);
-        disputeIds.set(row.charge, row.id);
+        idsOf(disputeIds, row.charge).add(row.id);
         move(row, at);
       }
     },

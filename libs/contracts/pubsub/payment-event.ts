@@ -1,6 +1,7 @@
 import {
   deriveEventId,
   deriveKeyConflictId,
+  eventIdOf,
   eventTypes,
   traceparentOf,
   type AcceptedPayment,
@@ -8,12 +9,12 @@ import {
   type EventId,
   type EventType,
   type FinalState,
-  type Fingerprint,
   type JsonValue,
   type PartnerId,
   type Payment,
   type PaymentKind,
   type Refund,
+  type SingleEventType,
   type TxnId,
 } from '@triplock/payments';
 import { hash } from 'node:crypto';
@@ -133,7 +134,7 @@ export function refundKeyConflictEventOf(refused: AcceptedRefund): PaymentEvent 
 
 function settled(
   { txnId, partnerId, settledAt }: Payment | Refund,
-  end: { type: Exclude<EventType, 'payment.key_conflict'>; data: PaymentEvent['data'] } & Order,
+  end: { type: SingleEventType; data: PaymentEvent['data'] } & Order,
 ): PaymentEvent {
   if (settledAt === null) throw new Error(`transaction ${txnId} is not settled`);
   return {
@@ -205,6 +206,7 @@ const eventSchema = Type.Object(
       amount: Type.Optional(paymentFields.amount),
       currency: Type.Optional(paymentFields.currency),
       fingerprint: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$' })),
+      dispute: Type.Optional(Type.Object({ id: Type.String() })),
     }),
   },
   { additionalProperties: false },
@@ -255,8 +257,8 @@ function checkIdentity(fields: EventFields, received: UndecodedEvent): DecodedEv
   if (!perhapsWithoutMoney.has(fields.type) && (amount === undefined || currency === undefined)) {
     return refused('invalid_event', `without amount or currency nothing can be ${fields.type}`);
   }
-  if (fields.event_id !== expectedId(fields)) {
-    return refused('forged_id', 'event_id does not follow from the transaction and the type');
+  if (fields.event_id !== eventIdOf(fields.type, fields.data)) {
+    return refused('forged_id', 'event_id does not follow from what the event says');
   }
   return {
     outcome: 'event',
@@ -279,12 +281,6 @@ function differingAttribute(
     sequence: fields.sequence?.toString(),
   };
   return Object.keys(inPayload).find((name) => inPayload[name] !== attributes[name]);
-}
-
-function expectedId({ txn_id, type, data }: EventFields): EventId {
-  const txnId = txn_id as TxnId;
-  if (type !== 'payment.key_conflict') return deriveEventId(txnId, type);
-  return deriveKeyConflictId(txnId, (data.fingerprint ?? '') as Fingerprint);
 }
 
 function firstError(json: JsonValue): string {

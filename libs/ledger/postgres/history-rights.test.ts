@@ -29,8 +29,11 @@ const changesOfHistory = [
   'UPDATE ledger.entries SET amount = 1',
   'DELETE FROM ledger.entries',
   'TRUNCATE ledger.entries',
+  'UPDATE ledger.disputes SET amount = 1',
+  'DELETE FROM ledger.disputes',
+  'TRUNCATE ledger.disputes',
   'DELETE FROM ledger.transactions',
-  'TRUNCATE ledger.transactions, ledger.entries',
+  'TRUNCATE ledger.transactions, ledger.entries, ledger.disputes',
   'TRUNCATE ledger.outbox',
   `UPDATE ledger.transactions SET fingerprint = sha256('')`,
   `UPDATE ledger.transactions SET partner_id = 'globex'`,
@@ -113,6 +116,7 @@ test('the gateway sees transactions and nothing else, the auditor sees all and w
     gateway,
     [
       'SELECT FROM ledger.entries',
+      'SELECT FROM ledger.disputes',
       'SELECT FROM ledger.outbox',
       'SELECT FROM ledger.outbox_leases',
       'INSERT INTO ledger.transactions SELECT * FROM ledger.transactions',
@@ -121,7 +125,8 @@ test('the gateway sees transactions and nothing else, the auditor sees all and w
     denied,
   );
   const auditor = store.open('triplock_auditor');
-  for (const table of ['transactions', 'entries', 'outbox', 'outbox_leases', 'outbox_owners']) {
+  const ours = ['transactions', 'entries', 'disputes'];
+  for (const table of [...ours, 'outbox', 'outbox_leases', 'outbox_owners']) {
     await auditor.query(`SELECT FROM ledger.${table}`);
     await assert.rejects(auditor.query(`DELETE FROM ledger.${table}`), denied);
   }

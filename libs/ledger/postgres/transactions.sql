@@ -133,16 +133,23 @@ WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND action_expires_at I
   AND authorized_at IS NULL
 
 -- name: noteDispute
--- Notes that a payment which is final is disputed, once, by this server's clock.
+-- Notes a dispute of a payment which is final, each once, by this server's clock.
 --
--- $1 provider, $2 the intent's id, $3 the dispute's id.
+-- $1 provider, $2 the intent's id, $3 the dispute's id, $4 amount, $5 reason.
 -- A row: the payment, and the trace that its request came with; its event must follow in the same
--- transaction, under this row's lock. No row: it was noted before, or the payment is pending, or
--- nobody's. Of two reports at once the second one waits here and finds it noted.
-UPDATE ledger.transactions
-SET disputed_at = now(), provider_dispute_id = $3, version = version + 1, events = events + 1
-WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment' AND state <> 'pending'
-  AND disputed_at IS NULL
+-- transaction, under the payment's lock. No row: it was noted before, or the payment is pending, or
+-- nobody's. Of two reports at once the second one waits for that lock: it finds the same dispute
+-- noted, and another one gets the next number.
+WITH noted AS (
+  INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason)
+  SELECT txn_id, $3::text, events + 1, $4::bigint, $5::text FROM ledger.transactions
+  WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment' AND state <> 'pending'
+  FOR NO KEY UPDATE
+  ON CONFLICT DO NOTHING
+  RETURNING txn_id AS disputed, created_at AS disputed_at
+)
+UPDATE ledger.transactions SET version = version + 1, events = events + 1
+FROM noted WHERE txn_id = noted.disputed
 RETURNING
   disputed_at, traceparent,
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,

@@ -109,18 +109,13 @@ export async function listRefunds(
 ): Promise<RefundListOutcome> {
   let position: { created_at: Date } | undefined;
   if (after !== undefined) {
-    const asked = [paymentId, partnerId, after];
-    [position] = await database.query<{ created_at: Date }>(sql.refundPosition, asked);
+    const last = [paymentId, partnerId, after];
+    [position] = await database.query<{ created_at: Date }>(sql.refundPosition, last);
     if (position === undefined) return { outcome: 'unknown-cursor' };
   }
   // One row more than asked for shows whether there is a next page.
-  const rows = await database.query<RefundRow>(sql.listRefunds, [
-    paymentId,
-    partnerId,
-    limit + 1,
-    position?.created_at,
-    after,
-  ]);
+  const asked = [paymentId, partnerId, limit + 1, position?.created_at, after];
+  const rows = await database.query<RefundRow>(sql.listRefunds, asked);
   const refunds = rows.slice(0, limit).map(refundOf);
   return { outcome: 'page', refunds, hasMore: rows.length > limit };
 }
@@ -187,11 +182,11 @@ export async function noteDispute(
   database: Database,
   report: DisputeReport,
 ): Promise<DisputeOutcome> {
-  const { provider, intentId, disputeId } = report;
-  refuseBadTexts([intentId, disputeId, report.reason]);
+  const { provider, intentId, disputeId, amount, reason } = report;
+  refuseBadTexts([intentId, disputeId, reason]);
   const noted = await database.transaction(async (tx) => {
-    const parameters = [provider, intentId, disputeId];
-    const [row] = await tx.query<DisputedRow>(sql.noteDispute, parameters);
+    const noted = [provider, intentId, disputeId, amount, reason];
+    const [row] = await tx.query<DisputedRow>(sql.noteDispute, noted);
     if (row === undefined) return undefined;
     const payment = paymentOf(row);
     const when = { disputedAt: row.disputed_at, sequence: row.events };
@@ -204,7 +199,7 @@ export async function noteDispute(
   const [found] = await database.query<Found>(sql.disputeState, [provider, intentId]);
   if (found === undefined) return { outcome: 'unknown' };
   // It may have become final since: the report comes again.
-  const outcome = found.state === 'pending' ? 'not-final' : 'already-disputed';
+  const outcome = found.state === 'pending' ? 'not-final' : 'already-noted';
   return { outcome, txnId: found.txn_id };
 }
 

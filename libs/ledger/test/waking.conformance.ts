@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { webhookBodySchemas } from '@triplock/contracts';
-import { deriveEventId } from '@triplock/payments';
+import { deriveDisputeEventId } from '@triplock/payments';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { Compile } from 'typebox/compile';
 import {
@@ -159,7 +159,7 @@ export function awaiting(open: Open): void {
 
 /** What a ledger promises when the provider reports something new. */
 export function waking(open: Open): void {
-  test('a dispute is noted once, whoever reports it how often, and told by the next event', async (context) => {
+  test('each dispute is noted once, whoever reports it how often, and told by the next event', async (context) => {
     const store = await open(context);
     const { ledger, another, events } = store;
     const { txnId, settle } = await aChargedCard(store, 'pi_1');
@@ -174,23 +174,31 @@ export function waking(open: Open): void {
     );
     const disputed = outcomes.filter(({ outcome }) => outcome === 'disputed');
     assert.deepEqual(disputed, [{ outcome: 'disputed', txnId }]);
-    const known = { outcome: 'already-disputed', txnId };
-    for (const again of [dispute, { ...dispute, disputeId: 'du_2', amount: 1n }]) {
-      assert.deepEqual(await another.noteDispute(again), known);
-    }
+    const known = { outcome: 'already-noted', txnId };
+    assert.deepEqual(await another.noteDispute({ ...dispute, amount: 1n }), known);
+    const others = ['du_2', 'du_3', 'du_2', 'du_3'].map((disputeId, at) =>
+      [ledger, another][at % 2]!.noteDispute({ ...dispute, disputeId }),
+    );
+    const counted = Object.groupBy(await Promise.all(others), ({ outcome }) => outcome);
+    assert.deepEqual([counted.disputed?.length, counted['already-noted']?.length], [2, 2]);
     const unknown = { ...dispute, intentId: 'pi_2' };
     assert.deepEqual(await ledger.noteDispute(unknown), { outcome: 'unknown' });
 
     const { version, ...after } = (await ledger.find(txnId))!;
-    assert.deepEqual({ ...after, version: version - 1 }, before);
-    const [, told, ...more] = await events();
-    assert.deepEqual(more, []);
-    assert.equal(told?.eventId, deriveEventId(txnId, 'payment.disputed'));
-    const { type, timestamp, sequence, data } = JSON.parse(told.payload) as WrittenEvent;
-    assert.deepEqual([type, sequence], ['payment.disputed', 2]);
-    assert.deepEqual(data['dispute'], { id: 'du_1', amount: 100, reason: 'fraudulent' });
+    assert.deepEqual({ ...after, version: version - 3 }, before);
+    const [, ...told] = await events();
     const described = Compile(webhookBodySchemas['payment.disputed']!);
-    assert.ok(described.Check({ type, timestamp, sequence, data }));
+    const disputes = told.map(({ eventId, payload }, at) => {
+      const { type, timestamp, sequence, data } = JSON.parse(payload) as WrittenEvent;
+      assert.ok(described.Check({ type, timestamp, sequence, data }));
+      assert.deepEqual([type, sequence], ['payment.disputed', at + 2]);
+      const { id, ...wanted } = data['dispute'] as { id: string };
+      assert.equal(eventId, deriveDisputeEventId(txnId, id));
+      assert.deepEqual(wanted, { amount: 100, reason: 'fraudulent' });
+      return id;
+    });
+    assert.equal(disputes[0], 'du_1');
+    assert.deepEqual(disputes.toSorted(), ['du_1', 'du_2', 'du_3']);
   });
 
   test('a dispute that no ledger can hold is refused, and nothing is written', async (context) => {

@@ -123,7 +123,7 @@ function intentOf(object: SeenObject): string | undefined {
 
 function disputeOf({ object, id, amount, reason }: SeenObject): StripeEvent['dispute'] {
   const isWhole = object === 'dispute' && typeof id === 'string' && typeof reason === 'string';
-  if (!isWhole || !Number.isSafeInteger(amount)) return undefined;
+  if (!isWhole || !Number.isSafeInteger(amount) || (amount as number) < 0) return undefined;
   return { disputeId: id, amount: BigInt(amount as number), reason };
 }
 

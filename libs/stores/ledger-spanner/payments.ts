@@ -28,6 +28,7 @@ import {
 import { loadSql } from '@triplock/postgres';
 import {
   finalColumns,
+  insertDispute,
   insertEntry,
   insertEvent,
   insertTransaction,
@@ -214,7 +215,8 @@ function filterFor({ state, isAuthorized, reference, before }: Wish): string {
 
 /**
  * Notes a dispute by `Ledger.noteDispute`'s contract. After a commit without an answer it finds its
- * own note, which is `already-disputed`: it was told once.
+ * own note, which is `already-noted`: it was told once. What was read of the payment is locked until
+ * the commit, so two disputes of it never get one number.
  */
 function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<DisputeOutcome> {
   const { provider, intentId, disputeId, reason } = report;
@@ -227,14 +229,17 @@ function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<
       if (found === undefined || row?.kind !== 'payment') return { outcome: 'unknown' };
       const { txn_id: txnId } = found;
       if (row.state === 'pending') return { outcome: 'not-final', txnId };
-      if (row.disputed_at !== null) return { outcome: 'already-disputed', txnId };
+      const keys = [[txnId, disputeId]];
+      const known = await tx.read({ table: 'disputes', columns: ['dispute_id'], keys });
+      if (known.length > 0) return { outcome: 'already-noted', txnId };
       const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
-      const disputedAt = new Date(+clock!.now);
       const [version, events] = [row.version + 1n, row.events + 1n];
-      const columns = { disputed_at: disputedAt, provider_dispute_id: disputeId };
-      tx.write(updateTransaction({ txn_id: txnId, version, events, ...columns }));
-      const when = { disputedAt, sequence: Number(events) };
-      const payment = paymentFrom({ ...row, version, events, ...columns });
+      const when = { disputedAt: new Date(+clock!.now), sequence: Number(events) };
+      tx.write(
+        updateTransaction({ txn_id: txnId, version, events }),
+        insertDispute(txnId, report, when),
+      );
+      const payment = paymentFrom({ ...row, version, events });
       const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
       tx.write(insertEvent(disputedEvent(payment, report, when), traceparent));
       return { outcome: 'disputed', txnId };

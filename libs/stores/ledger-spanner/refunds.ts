@@ -222,8 +222,6 @@ function newRow({ refund, traceparent }: RefundPosting): TransactionRow {
 const unset = {
   action_expires_at: null,
   next_action: null,
-  disputed_at: null,
-  provider_dispute_id: null,
   authorized_at: null,
   closed_by: null,
   amount_captured: null,

@@ -1,6 +1,7 @@
 import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import {
   detailsText,
+  type DisputeReport,
   failureIn,
   otherDetails,
   paymentOf,
@@ -88,6 +89,17 @@ export function insertEntry(txnId: TxnId, { debit, credit, money }: Entry): Writ
     created_at: commitTimestamp,
   };
   return { kind: 'insert', table: 'entries', row };
+}
+
+/** A dispute of a payment, told by the event of that number. */
+export function insertDispute(
+  txnId: TxnId,
+  { disputeId, amount, reason }: DisputeReport,
+  { disputedAt, sequence }: { disputedAt: Date; sequence: number },
+): Write {
+  const said = { dispute_id: disputeId, amount, reason };
+  const row = { txn_id: txnId, ...said, sequence: BigInt(sequence), created_at: disputedAt };
+  return { kind: 'insert', table: 'disputes', row };
 }
 
 /**

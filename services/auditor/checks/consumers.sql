@@ -222,7 +222,7 @@ GROUP BY ordering_key
 -- Tables from which more or less was removed by age than is missing from them, or of which
 -- something younger than a day was, as <table>/<missing>/<removed>/<before>. What was ever there
 -- follows from what is never removed: each end of a transaction is one event, and so is each
--- customer who has to act and each authorisation; each step of a cursor is one row of an inbox, and
+-- customer who has to act, each authorisation and each dispute; each step of a cursor is one row of an inbox, and
 -- each event that the notifier applied one first delivery, which says how many others were made
 -- with it. A copy of a ledger may have begun when some of its events had left.
 SELECT
@@ -237,9 +237,11 @@ FROM (
   FROM (
     SELECT 'ledger.outbox' AS name,
            count(*) FILTER (WHERE state <> 'pending') + count(action_expires_at)
-             + count(disputed_at) + count(authorized_at) AS missing,
+             + count(authorized_at) AS missing,
            0 AS removed, NULL::timestamptz AS before
     FROM ledger.transactions
+    UNION ALL
+    SELECT 'ledger.outbox', count(*), 0, NULL FROM ledger.disputes
     UNION ALL
     SELECT 'ledger.outbox', -count(*), 0, NULL FROM ledger.outbox WHERE sequence IS NOT NULL
     UNION ALL

@@ -35,10 +35,11 @@ WITH settled AS MATERIALIZED (
   FROM auditor.settled_between($1, $2)
   WHERE action_expires_at IS NOT NULL
   UNION ALL
-  SELECT txn_id, partner_id, disputed_at, 'payment.disputed',
-         auditor.derive_id('event', txn_id::text, 'payment.disputed')
-  FROM auditor.settled_between($1, $2)
-  WHERE disputed_at IS NOT NULL
+  SELECT txn_id, transactions.partner_id, disputes.created_at, 'payment.disputed',
+         auditor.derive_id('event', txn_id::text, 'payment.disputed', dispute_id)
+  FROM ledger.disputes
+  JOIN ledger.transactions USING (txn_id)
+  WHERE disputes.created_at >= $1 AND disputes.created_at < $2
   UNION ALL
   SELECT txn_id, partner_id, created_at, 'payment.authorized',
          auditor.derive_id('event', txn_id::text, 'payment.authorized')
@@ -84,21 +85,28 @@ LEFT JOIN auditor.transactions_of($1, $2) AS transactions
   AND (
     transactions.kind || '.' || transactions.state = outbox.event_type
     OR outbox.event_type = 'payment.requires_action' AND transactions.action_expires_at IS NOT NULL
-    OR outbox.event_type = 'payment.disputed' AND transactions.disputed_at IS NOT NULL
     OR outbox.event_type = 'payment.authorized' AND transactions.authorized_at IS NOT NULL
+    OR outbox.event_type = 'payment.disputed'
   )
 WHERE outbox.event_type <> 'payment.key_conflict'
   AND outbox.created_at >= $1 AND outbox.created_at < $2
   AND (
     transactions.txn_id IS NULL
-    OR outbox.event_id <> auditor.derive_id('event', outbox.txn_id::text, outbox.event_type)
+    OR CASE outbox.event_type
+      WHEN 'payment.disputed' THEN NOT EXISTS (
+        SELECT FROM ledger.disputes
+        WHERE disputes.txn_id = outbox.txn_id AND outbox.event_id
+          = auditor.derive_id('event', outbox.txn_id::text, outbox.event_type, dispute_id)
+      )
+      ELSE outbox.event_id <> auditor.derive_id('event', outbox.txn_id::text, outbox.event_type)
+    END
   )
 
 -- name: event_tells_otherwise
 -- Events of a settlement that have another id, partner, payment, number, time, amount, currency or
 -- end than the ledger's, or are in another bucket than their payment's; and those of a customer who
--- has to act, of an authorisation, or who disputes, that say another time for it, another dispute,
--- or that something else was captured.
+-- has to act, of an authorisation, or who disputes, that say another time for it, another dispute
+-- than the one of that number, or that something else was captured.
 --
 -- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
 -- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
@@ -109,6 +117,9 @@ WHERE outbox.event_type <> 'payment.key_conflict'
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
 JOIN auditor.transactions_of($1, $2) AS transactions USING (txn_id)
+LEFT JOIN ledger.disputes
+  ON outbox.event_type = 'payment.disputed'
+  AND disputes.txn_id = outbox.txn_id AND disputes.sequence = outbox.sequence
 WHERE outbox.event_type <> 'payment.key_conflict'
   AND outbox.created_at >= $1 AND outbox.created_at < $2
   AND (
@@ -153,6 +164,8 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         outbox.payload::json -> 'data' ->> 'amount',
         outbox.payload::json -> 'data' ->> 'currency',
         outbox.payload::json -> 'data' -> 'dispute' ->> 'id',
+        outbox.payload::json -> 'data' -> 'dispute' ->> 'amount',
+        outbox.payload::json -> 'data' -> 'dispute' ->> 'reason',
         CASE outbox.event_type
           WHEN 'payment.captured' THEN outbox.payload::json -> 'data' ->> 'amount_captured'
         END
@@ -164,7 +177,7 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         outbox.event_type,
         CASE outbox.event_type
           WHEN 'payment.requires_action' THEN transactions.action_expires_at
-          WHEN 'payment.disputed' THEN transactions.disputed_at
+          WHEN 'payment.disputed' THEN disputes.created_at
           WHEN 'payment.authorized' THEN transactions.authorized_at
           ELSE transactions.settled_at
         END,
@@ -178,7 +191,9 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         END,
         coalesce(transactions.amount, transactions.requested_amount)::text,
         transactions.currency,
-        CASE outbox.event_type WHEN 'payment.disputed' THEN transactions.provider_dispute_id END,
+        disputes.dispute_id,
+        disputes.amount::text,
+        disputes.reason,
         CASE outbox.event_type WHEN 'payment.captured' THEN transactions.amount_captured::text END
       )
     END
@@ -276,7 +291,11 @@ WHERE published.event_type <> 'payment.key_conflict'
         WHEN published.event_type = 'payment.requires_action'
           AND transactions.action_expires_at IS NOT NULL
         THEN published.event_type
-        WHEN published.event_type = 'payment.disputed' AND transactions.disputed_at IS NOT NULL
+        WHEN published.event_type = 'payment.disputed' AND EXISTS (
+          SELECT FROM ledger.disputes
+          WHERE disputes.txn_id = published.txn_id AND published.event_id
+            = auditor.derive_id('event', published.txn_id::text, 'payment.disputed', dispute_id)
+        )
         THEN published.event_type
         WHEN published.event_type = 'payment.authorized' AND transactions.authorized_at IS NOT NULL
         THEN published.event_type

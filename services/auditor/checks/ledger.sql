@@ -65,7 +65,7 @@ WHERE waits_for = 'bank'
 
 -- name: ledger_history_changed
 -- What a ledger in another store says of its rows, and their history does not allow: an amount, an
--- end or an event that was changed, a row that is gone. Empty where the ledger is in PostgreSQL,
+-- end, a dispute or an event that was changed, a row that is gone. Empty where the ledger is in PostgreSQL,
 -- which refuses.
 SELECT kind || ' ' || id AS id, first_seen AS since
 FROM ledger.copy_differences
@@ -228,9 +228,9 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
 
 -- name: events_differ_from_settled
 -- Payments that count another number of events than they and what follows them have ends, and one
--- more each where the customer had to act and where they were authorised: the next event would have
--- a number that was given, or leave one out. Also payments from before the window that have a
--- refund, capture or cancellation in it.
+-- more each where the customer had to act, where they were authorised and for each dispute: the next
+-- event would have a number that was given, or leave one out. Also payments from before the window
+-- that have a refund, capture, cancellation or dispute in it.
 WITH payments AS MATERIALIZED (
   SELECT * FROM auditor.settled_between($1, $2) WHERE payment_id IS NULL
   UNION
@@ -240,13 +240,19 @@ WITH payments AS MATERIALIZED (
     SELECT * FROM ledger.transactions WHERE txn_id = refunds.payment_id OFFSET 0
   ) AS payments
   WHERE payments.payment_id IS NULL
+  UNION
+  SELECT payments.*
+  FROM ledger.disputes
+  JOIN ledger.transactions AS payments USING (txn_id)
+  WHERE disputes.created_at >= $1 AND disputes.created_at < $2
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since
 FROM payments
 WHERE payments.events <> (payments.state <> 'pending')::integer
   + (payments.action_expires_at IS NOT NULL)::integer
-  + (payments.disputed_at IS NOT NULL)::integer
   + (payments.authorized_at IS NOT NULL)::integer + (
+  SELECT count(*) FROM ledger.disputes WHERE disputes.txn_id = payments.txn_id
+) + (
   SELECT count(*)
   FROM ledger.transactions AS refunds
   WHERE refunds.payment_id = payments.txn_id

@@ -169,26 +169,27 @@ WHERE refunds.status <> 'failed'
   )
 
 -- name: dispute_untold
--- Disputes at the provider of payments of which the ledger does not know that they are disputed: a
--- webhook that was lost, or that comes again while its payment is pending.
+-- Disputes at the provider that the ledger has not noted of their payment: a webhook that was lost,
+-- or that comes again while its payment is pending.
 SELECT disputes.id, disputes.created_at AS since
 FROM auditor.disputes
 WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
   AND NOT EXISTS (
-    SELECT FROM ledger.transactions
-    WHERE transactions.provider_intent_id = disputes.intent_id AND transactions.kind = 'payment'
-      AND transactions.disputed_at IS NOT NULL
+    SELECT FROM ledger.disputes AS noted
+    JOIN ledger.transactions USING (txn_id)
+    WHERE noted.dispute_id = disputes.id AND transactions.provider_intent_id = disputes.intent_id
     OFFSET 0
   )
 
 -- name: dispute_unfounded
--- Payments that the ledger says are disputed, and of which the provider has no such dispute.
-SELECT booked.txn_id::text AS id, booked.disputed_at AS since
-FROM auditor.settled_between($1, $2) AS booked
-WHERE booked.disputed_at IS NOT NULL
+-- Disputes that the ledger has noted of a payment, and that the provider does not have of its
+-- intent.
+SELECT noted.dispute_id AS id, noted.created_at AS since
+FROM ledger.disputes AS noted
+LEFT JOIN ledger.transactions USING (txn_id)
+WHERE noted.created_at >= $1 AND noted.created_at < $2
   AND NOT EXISTS (
     SELECT FROM auditor.disputes
-    WHERE disputes.id = booked.provider_dispute_id
-      AND disputes.intent_id = booked.provider_intent_id
+    WHERE disputes.id = noted.dispute_id AND disputes.intent_id = transactions.provider_intent_id
     OFFSET 0
   )

@@ -367,21 +367,24 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Whether an event that is no longer in the outbox was removed by age: the ledger has the
--- transaction whose end it reports, or whose customer has to act, or that was authorised, its id
--- follows from that, and it
--- was settled, or accepted, before what was removed. The clock that settled is a worker's, so it
+-- transaction whose end it reports, or whose customer has to act, or that was authorised or
+-- disputed, its id follows from that, and it was settled, accepted or disputed before what was
+-- removed. The clock that settled is a worker's, so it
 -- may differ from the database's by some minutes.
 CREATE FUNCTION left_outbox(of_txn_id uuid, of_type text, of_event_id uuid) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (
+    SELECT FROM ledger.disputes, ledger.outbox_horizon
+    WHERE disputes.txn_id = of_txn_id AND of_type = 'payment.disputed'
+      AND disputes.created_at < outbox_horizon.reaped_before + interval '1 hour'
+      AND of_event_id = auditor.derive_id('event', of_txn_id::text, of_type, dispute_id)
+  ) OR EXISTS (
     SELECT FROM ledger.transactions, ledger.outbox_horizon
     WHERE transactions.txn_id = of_txn_id
       AND CASE of_type
         WHEN 'payment.requires_action' THEN
           transactions.action_expires_at IS NOT NULL
           AND transactions.created_at < outbox_horizon.reaped_before + interval '1 hour'
-        WHEN 'payment.disputed' THEN
-          transactions.disputed_at < outbox_horizon.reaped_before + interval '1 hour'
         WHEN 'payment.authorized' THEN
           transactions.authorized_at IS NOT NULL
           AND transactions.created_at < outbox_horizon.reaped_before + interval '1 hour'
@@ -597,7 +600,6 @@ LANGUAGE sql STABLE AS $$
     AND CASE published.event_type
       WHEN 'payment.requires_action' THEN
         CASE WHEN transactions.action_expires_at IS NOT NULL THEN transactions.created_at END
-      WHEN 'payment.disputed' THEN transactions.disputed_at
       WHEN 'payment.authorized' THEN
         CASE WHEN transactions.authorized_at IS NOT NULL THEN transactions.created_at END
       WHEN transactions.kind || '.' || transactions.state THEN transactions.settled_at
@@ -605,6 +607,11 @@ LANGUAGE sql STABLE AS $$
       SELECT reaped_before + interval '1 hour' FROM ledger.outbox_horizon
     )
     AND published.event_id = auditor.derive_id('event', txn_id::text, published.event_type)
+  UNION
+  SELECT event_id
+  FROM auditor.published
+  WHERE first_seen >= since AND first_seen < until AND event_type = 'payment.disputed'
+    AND auditor.left_outbox(txn_id, event_type, event_id)
 $$;
 
 -- Pending transactions that wait for a customer, their partner or a bank, by what the provider says:

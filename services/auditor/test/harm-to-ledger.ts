@@ -184,8 +184,14 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ledger('events', 'events - 1', paid),
     ledger('action_expires_at', 'now()', paid),
     ledger('action_expires_at', 'NULL', askedCard()),
-    ledger('disputed_at', 'now()', paid, `provider_dispute_id = 'du-1'`),
-    ledger('disputed_at', 'NULL', disputed('payment'), 'provider_dispute_id = NULL'),
+    add('ledger.disputes', async ({ system, paid }) => {
+      const invented = `INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason)
+        VALUES ($1, 'du-1', 9, 1, 'general')`;
+      await system.break(invented, [paid.txnId]);
+      return paid.txnId;
+    }),
+    remove('ledger.disputes', disputed('ledger', 'payment')),
+    change('ledger.disputes.txn_id', 'gen_random_uuid()', disputed('ledger', 'payment')),
     ledger('authorized_at', 'now()', paid),
     ledger('payment_id', 'gen_random_uuid()', refundOfPaid),
     ledger('payment_id', 'gen_random_uuid()', captured('capture')),
@@ -271,13 +277,15 @@ const harmsAtProvider: Record<string, readonly Harm[]> = {
       return bookAtProvider(system, { kind: 'dispute', of: paid, intentId });
     }),
     journal('kind', `'dispute'`, 'refundId'),
-    ledger('disputed_at', 'NULL', disputed('payment', 'dispute'), 'provider_dispute_id = NULL'),
-    change('auditor.provider_journal.intent_id', `'pi-6'`, disputed('dispute')),
+    remove('ledger.disputes', disputed('ledger', 'dispute')),
+    change('ledger.disputes.txn_id', 'gen_random_uuid()', disputed('ledger', 'dispute')),
+    change('ledger.disputes.dispute_id', `'du-1'`, disputed('ledger', 'dispute')),
+    change('auditor.provider_journal.intent_id', `'pi-6'`, disputed('provider', 'dispute')),
   ],
   'dispute-unfounded': [
-    ledger('provider_dispute_id', `'du-2'`, disputed('payment')),
-    remove('auditor.provider_journal', disputed('dispute', 'payment')),
-    change('auditor.provider_journal.intent_id', `'pi-7'`, disputed('dispute', 'payment')),
+    change('ledger.disputes.txn_id', 'gen_random_uuid()', disputed('ledger', 'dispute')),
+    remove('auditor.provider_journal', disputed('provider', 'dispute')),
+    change('auditor.provider_journal.intent_id', `'pi-7'`, disputed('provider', 'dispute')),
   ],
 };
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { PaymentEvent } from '@triplock/contracts';
-import { deriveEventId, type AcceptedPayment, type AcceptedRefund } from '@triplock/payments';
+import {
+  deriveDisputeEventId,
+  type AcceptedPayment,
+  type AcceptedRefund,
+} from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import { succeededEvent, type System } from './whole-system.ts';
 
@@ -201,20 +205,27 @@ export async function aCardScene(system: System) {
   return { paid, refund, intentId, chargeId, refundId };
 }
 
-/** A card payment that is disputed: its row, or the provider's, and what an audit names. */
-export function disputed(of: DisputePart, named: DisputePart = of): Rows {
+/**
+ * A card payment that is disputed, twice: the ledger's row of the second dispute, or the
+ * provider's, and what an audit names.
+ */
+export function disputed(of: 'ledger' | 'provider' | 'outbox', named: DisputePart): Rows {
   return {
-    by: of === 'payment' ? 'txn_id' : 'id',
+    by: { ledger: 'dispute_id', provider: 'id', outbox: 'event_id' }[of],
     find: async ({ system }) => {
       const { paid, intentId } = await aCardScene(system);
-      const row = { kind: 'dispute', of: paid, intentId } as const;
-      const dispute = await bookAtProvider(system, row);
-      const report = { intentId, disputeId: dispute, amount: 1_250n, reason: 'fraudulent' };
-      const noted = await system.noteDispute({ provider: 'stripe', ...report });
-      assert.equal(noted.outcome, 'disputed');
-      const event = deriveEventId(paid.txnId, 'payment.disputed');
+      const disputeIt = async () => {
+        const dispute = await bookAtProvider(system, { kind: 'dispute', of: paid, intentId });
+        const report = { intentId, disputeId: dispute, amount: 625n, reason: 'fraudulent' };
+        const noted = await system.noteDispute({ provider: 'stripe', ...report });
+        assert.equal(noted.outcome, 'disputed');
+        return dispute;
+      };
+      await disputeIt();
+      const dispute = await disputeIt();
+      const event = deriveDisputeEventId(paid.txnId, dispute);
       const ids = { payment: paid.txnId, dispute, event };
-      return { key: ids[of], id: ids[named] };
+      return { key: of === 'outbox' ? event : dispute, id: ids[named] };
     },
   };
 }

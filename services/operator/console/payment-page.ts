@@ -1,7 +1,13 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
 import { Refusal, type Answer, type Console, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
-import { readRawForms, viewPayment, type PaymentView, type Webhook } from './payment.ts';
+import {
+  readRawForms,
+  viewPayment,
+  type Dispute,
+  type PaymentView,
+  type Webhook,
+} from './payment.ts';
 import { renderWay } from './payment-way.ts';
 import { facts, id, money, number, state, table, time } from './shown.ts';
 import { toJson } from '../terminal.ts';
@@ -14,7 +20,7 @@ export async function showPayment(console: Console, visit: Visit): Promise<Answe
   const view = await found(console, visit);
   const { row } = view;
   const main = html`${headline(view)}
-    ${row === undefined ? html`<p class="note">${say.notInLedger}</p>` : factsOf(row)}
+    ${row === undefined ? html`<p class="note">${say.notInLedger}</p>` : factsOf(row, view.disputes)}
     <h2>${say.way}</h2>
     <p class="hint">${say.wayHint}</p>
     ${renderWay(view)} ${row?.paymentId === null && followers(view)}
@@ -66,23 +72,26 @@ export function txnIdOf(text: string | undefined): TxnId {
   throw new Refusal('invalid_request', say.noId);
 }
 
-function headline({ row, accepted: [record] }: PaymentView): Html {
+function headline({ row, accepted: [record], disputes }: PaymentView): Html {
   const { amount, currency } = row ?? record ?? { amount: null, currency: null };
   const shown = amount === null || currency === null ? say.noAmount : money(amount, currency);
   const isHeld = row?.state === 'pending' && row.authorizedAt !== null;
   return html`<div class="title-line">
     <span class="amount">${shown}</span>
     ${state(isHeld ? 'authorized' : (row?.state ?? 'accepted'))}
-    ${row?.disputedAt && state('disputed')}
+    ${disputes.length > 0 && state('disputed')}
   </div>`;
 }
 
-function factsOf(row: NonNullable<PaymentView['row']>): Html {
+function factsOf(row: NonNullable<PaymentView['row']>, disputes: readonly Dispute[]): Html {
   const { currency } = row;
   const sum = (amount: bigint | null) =>
     amount !== null && amount !== 0n && currency !== null && money(amount, currency);
   const failure = [row.failureCode, row.failureMessage].filter((each) => each !== null).join(': ');
-  const atProvider = [row.intentId, row.chargeId, row.refundId, row.disputeId]
+  const disputed = disputes.map(
+    (each) => html`${time(each.at)} ${sum(each.amount)} ${each.reason} ${id(each.id)} `,
+  );
+  const atProvider = [row.intentId, row.chargeId, row.refundId]
     .filter((each) => each !== null)
     .map((each) => html`${id(each)} `);
   const names = say.facts;
@@ -102,7 +111,7 @@ function factsOf(row: NonNullable<PaymentView['row']>): Html {
     [names.refunded, sum(row.refunded) || null],
     [names.action, row.actionExpiresAt && time(row.actionExpiresAt)],
     [names.due, row.dueAt && time(row.dueAt)],
-    [names.disputed, row.disputedAt && time(row.disputedAt)],
+    [names.disputed, disputed.length > 0 ? disputed : null],
     [names.provider, atProvider.length > 0 ? atProvider : null],
     [names.trace, row.traceId && id(row.traceId)],
     [names.description, row.details],

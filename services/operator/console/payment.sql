@@ -9,10 +9,10 @@ SELECT txn_id AS id, kind, partner_id AS partner, idempotency_key AS key, paymen
        details, created_at AS "createdAt", settled_at AS "settledAt", failure_code AS "failureCode",
        failure_message AS "failureMessage", amount_captured AS captured,
        amount_refunded AS refunded, refund_reserved AS reserved, authorized_at AS "authorizedAt",
-       action_expires_at AS "actionExpiresAt", disputed_at AS "disputedAt", due_at AS "dueAt",
+       action_expires_at AS "actionExpiresAt", due_at AS "dueAt",
        closed_by AS "closedBy", provider, provider_intent_id AS "intentId",
        provider_charge_id AS "chargeId", provider_refund_id AS "refundId",
-       provider_dispute_id AS "disputeId", split_part(traceparent, '-', 2) AS "traceId",
+       split_part(traceparent, '-', 2) AS "traceId",
        encode(fingerprint, 'hex') AS fingerprint, version
 FROM ledger.transactions WHERE txn_id = $1
 
@@ -32,6 +32,13 @@ FROM auditor.accepted WHERE txn_id = $1 ORDER BY first_seen LIMIT 10
 SELECT txn_id AS id, kind, amount, currency, state, failure_code AS "failureCode",
        created_at AS "createdAt", settled_at AS "settledAt"
 FROM ledger.transactions WHERE payment_id = $1 ORDER BY created_at, txn_id LIMIT 100
+
+-- name: disputes
+-- What the customer of a payment wants back from the bank, oldest first.
+--
+-- $1 id. A row: a dispute, by the provider's id; 100 at most.
+SELECT dispute_id AS id, amount, reason, created_at AS at
+FROM ledger.disputes WHERE txn_id = $1 ORDER BY sequence LIMIT 100
 
 -- name: journal
 -- What the provider said of it when it was listed last.

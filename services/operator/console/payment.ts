@@ -6,6 +6,7 @@ const sql = loadStatements(import.meta.url, 'payment.sql', [
   'row',
   'accepted',
   'followers',
+  'disputes',
   'journal',
   'deliveries',
   'rawForms',
@@ -36,14 +37,12 @@ export type TransactionRow = {
   reserved: bigint;
   authorizedAt: Date | null;
   actionExpiresAt: Date | null;
-  disputedAt: Date | null;
   dueAt: Date | null;
   closedBy: string | null;
   provider: string | null;
   intentId: string | null;
   chargeId: string | null;
   refundId: string | null;
-  disputeId: string | null;
   traceId: string | null;
   fingerprint: string;
   version: number;
@@ -72,6 +71,9 @@ export type Follower = {
   createdAt: Date;
   settledAt: Date | null;
 };
+
+/** A dispute of a payment, by the provider's id. */
+export type Dispute = { id: string; amount: bigint; reason: string; at: Date };
 
 /** What the provider has, as its lists showed it last. */
 export type JournalEntry = {
@@ -110,6 +112,7 @@ export type PaymentView = {
   row: TransactionRow | undefined;
   accepted: AcceptedRecord[];
   followers: Follower[];
+  disputes: Dispute[];
   journal: JournalEntry[];
   webhooks: Webhook[];
 } & Omit<Effects, 'ledger'>;
@@ -122,19 +125,21 @@ export async function viewPayment(
   database: Queryable,
   id: TxnId,
 ): Promise<PaymentView | undefined> {
-  const [[row], accepted, followers, journal, attempts, { entries, events, deadLetters }] =
-    await Promise.all([
-      database.query<TransactionRow>(sql.row, [id]),
-      database.query<AcceptedRecord>(sql.accepted, [id]),
-      database.query<Follower>(sql.followers, [id]),
-      database.query<JournalEntry>(sql.journal, [id]),
-      database.query<AttemptRow>(sql.deliveries, [id]),
-      readEffects(database, id),
-    ]);
+  const [[row], accepted, followers, disputes, journal, attempts, effects] = await Promise.all([
+    database.query<TransactionRow>(sql.row, [id]),
+    database.query<AcceptedRecord>(sql.accepted, [id]),
+    database.query<Follower>(sql.followers, [id]),
+    database.query<Dispute>(sql.disputes, [id]),
+    database.query<JournalEntry>(sql.journal, [id]),
+    database.query<AttemptRow>(sql.deliveries, [id]),
+    readEffects(database, id),
+  ]);
+  const { entries, events, deadLetters } = effects;
   if (row === undefined && accepted.length + deadLetters.length === 0) return undefined;
   const webhooks = webhooksOf(attempts);
   if (row !== undefined) Object.assign(row, maskedTexts(row));
-  return { id, row, accepted, followers, journal, webhooks, entries, events, deadLetters };
+  const own = { row, accepted, followers, disputes, journal, webhooks };
+  return { id, ...own, entries, events, deadLetters };
 }
 
 type AttemptRow = Omit<Webhook, 'attempts'> &

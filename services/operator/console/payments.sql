@@ -115,6 +115,8 @@ UNION SELECT txn_id FROM notifier.deliveries WHERE event_id = $1
 -- $1 the id. A row: a transaction's id.
 SELECT txn_id AS id FROM ledger.transactions WHERE provider_intent_id = $1
 UNION
+SELECT txn_id FROM ledger.disputes WHERE dispute_id = $1
+UNION
 SELECT coalesce(journal.txn_id, payment.txn_id)
 FROM auditor.provider_journal AS journal
 LEFT JOIN ledger.transactions AS payment ON payment.provider_intent_id = journal.intent_id

@@ -1,11 +1,4 @@
-import {
-  type EventType,
-  type Fingerprint,
-  type TxnId,
-  deriveEventId,
-  deriveKeyConflictId,
-  eventTypes,
-} from '@triplock/payments';
+import { type EventType, type TxnId, eventIdOf, eventTypes } from '@triplock/payments';
 import { type AskedKey, mayHaveClaimed, nameOf } from './asked-keys.ts';
 import type { HistoryCheck, HistoryFinding } from './history.ts';
 import {
@@ -87,9 +80,7 @@ function checkEvent(webhook: Event): HistoryFinding[] {
     : sequence !== undefined &&
       data['object'] === object &&
       (statusesOf[type] ?? [status]).includes(String(data['status']));
-  const right = isConflict
-    ? deriveKeyConflictId(data.id as TxnId, String(data['fingerprint']) as Fingerprint)
-    : deriveEventId(data.id as TxnId, type as Exclude<EventType, typeof keyConflict>);
+  const right = eventIdOf(type as EventType, data);
   return [
     ...(isKnown && isOne
       ? []

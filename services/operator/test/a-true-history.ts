@@ -1,4 +1,4 @@
-import { type EventType, type TxnId, deriveEventId } from '@triplock/payments';
+import { type EventType, type TxnId, eventIdOf } from '@triplock/payments';
 import type { Answered, Asked, HistoryEvent, WebhookArrived } from '../history/history.ts';
 import { ModelSystem, type Wish } from './a-history.ts';
 
@@ -81,8 +81,8 @@ export function aTrueHistory(): HistoryEvent[] {
 }
 
 /**
- * A payment of 9 is authorised, 6 of it captured and given back, and it is disputed. One webhook
- * may lack, the read that comes last tell something else, and more go back.
+ * A payment of 9 is authorised, 6 of it captured and given back, and it is disputed twice. Webhooks
+ * of one type may lack, the read that comes last tell something else, and more go back.
  */
 export function aCapturedHistory(
   without?: EventType,
@@ -102,16 +102,22 @@ export function aCapturedHistory(
   const [follows, currency] = [{ payment: id, status: 'succeeded' }, 'EUR'];
   const capture = { id: captureId, object: 'capture', ...follows, amount: 6, currency };
   const refund = { id: refundId, object: 'refund', ...follows, amount: refunded, currency };
-  const told: [EventType, TxnId, object][] = [
-    ['payment.authorized', id, { ...payment, status: 'authorized' }],
-    ['capture.succeeded', captureId, capture],
-    ['payment.captured', id, { ...payment, status: 'captured' }],
-    ['payment.disputed', id, { ...payment, status: 'captured' }],
-    ['refund.succeeded', refundId, refund],
+  const disputed = (dispute: string) => ({
+    ...payment,
+    status: 'captured',
+    dispute: { id: dispute, amount: 1, reason: 'general' },
+  });
+  const told: [EventType, { id: TxnId; [field: string]: unknown }][] = [
+    ['payment.authorized', { ...payment, status: 'authorized' }],
+    ['capture.succeeded', capture],
+    ['payment.captured', { ...payment, status: 'captured' }],
+    ['payment.disputed', disputed('du_1')],
+    ['payment.disputed', disputed('du_2')],
+    ['refund.succeeded', refund],
   ];
-  told.forEach(([type, of, data], at) => {
+  told.forEach(([type, data], at) => {
     const hook = { type, sequence: at + 1, data };
-    const said = { partner, id: deriveEventId(of, type as never), body: JSON.stringify(hook) };
+    const said = { partner, id: eventIdOf(type, data), body: JSON.stringify(hook) };
     if (type !== without) system.deliver(said);
   });
   system.pass(2_000);

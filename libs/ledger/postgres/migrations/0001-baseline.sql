@@ -72,10 +72,6 @@ CREATE TABLE ledger.transactions (
   action_expires_at timestamptz(3),
   -- What the customer has to do, and where: sealed, because whoever has it can act for the customer.
   next_action text,
-  -- When the ledger first learned that the customer disputes the payment with the bank, and the
-  -- provider's id of that; null where nobody does.
-  disputed_at timestamptz(3),
-  provider_dispute_id text,
   -- When a worker saw that a card's money is held, to be captured; null before, or where it moves at
   -- once. A pending payment that has it is authorised.
   authorized_at timestamptz(3),
@@ -90,10 +86,6 @@ CREATE TABLE ledger.transactions (
     CHECK ((state IN ('failed', 'canceled')) = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
   CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
-  CONSTRAINT disputed_when_final CHECK (
-    (disputed_at IS NULL) = (provider_dispute_id IS NULL)
-    AND (disputed_at IS NULL OR state <> 'pending' AND kind = 'payment')
-  ),
   CONSTRAINT follows_a_payment
     CHECK ((kind IN ('refund', 'capture', 'cancellation')) = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
@@ -150,6 +142,27 @@ CREATE TABLE ledger.entries (
 );
 -- For the audit's windows of time.
 CREATE INDEX entries_by_time ON ledger.entries USING brin (created_at) WITH (autosummarize = on);
+
+-- -------------------------------------------------------------------------------------------------
+-- disputes: what customers want back from their banks, once per dispute at the provider, which allows
+-- several of one charge. Written once its payment is final, with the event that tells the partner.
+
+CREATE TABLE ledger.disputes (
+  txn_id uuid NOT NULL REFERENCES ledger.transactions,
+  -- The provider's.
+  dispute_id text NOT NULL,
+  -- The event's number in the payment's order.
+  sequence integer NOT NULL CHECK (sequence >= 1),
+  -- Minor units of the payment's currency.
+  amount bigint NOT NULL CHECK (amount >= 0),
+  reason text NOT NULL,
+  -- When the ledger first learned of it.
+  created_at timestamptz(3) NOT NULL DEFAULT now(),
+  PRIMARY KEY (txn_id, dispute_id)
+);
+-- For the audit's windows of time, and for whoever asks about a dispute by the provider's id.
+CREATE INDEX disputes_by_time ON ledger.disputes (created_at);
+CREATE INDEX disputes_by_id ON ledger.disputes (dispute_id);
 
 -- -------------------------------------------------------------------------------------------------
 -- outbox: events that commit with the change they report, until some weeks after the dispatcher has
@@ -257,7 +270,7 @@ CREATE TABLE ledger.copied (
 
 -- copy_differences: what the other store says of a row, and its history does not allow.
 CREATE TABLE ledger.copy_differences (
-  kind text NOT NULL CHECK (kind IN ('transaction', 'entry', 'event', 'rows')),
+  kind text NOT NULL CHECK (kind IN ('transaction', 'entry', 'dispute', 'event', 'rows')),
   id text NOT NULL,
   first_seen timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (kind, id)
@@ -274,6 +287,8 @@ END
 $$;
 
 CREATE TRIGGER entries_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger.entries
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+CREATE TRIGGER disputes_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger.disputes
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
 CREATE TRIGGER transactions_are_kept BEFORE DELETE OR TRUNCATE ON ledger.transactions
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
@@ -307,11 +322,6 @@ BEGIN
   IF OLD.action_expires_at IS NOT NULL
      AND NEW.action_expires_at IS DISTINCT FROM OLD.action_expires_at THEN
     RAISE EXCEPTION 'transaction %: the time that a customer has never changes', OLD.txn_id;
-  END IF;
-  IF OLD.disputed_at IS NOT NULL
-     AND ROW(NEW.disputed_at, NEW.provider_dispute_id)
-     IS DISTINCT FROM ROW(OLD.disputed_at, OLD.provider_dispute_id) THEN
-    RAISE EXCEPTION 'transaction %: a dispute never changes', OLD.txn_id;
   END IF;
   IF OLD.authorized_at IS NOT NULL AND NEW.authorized_at IS DISTINCT FROM OLD.authorized_at THEN
     RAISE EXCEPTION 'transaction %: when it was authorised never changes', OLD.txn_id;
@@ -445,12 +455,12 @@ REVOKE EXECUTE ON FUNCTION ledger.outbox_kept() FROM PUBLIC;
 -- What the roles may do at all: by column where a row changes, and never DELETE on what is kept.
 
 -- The worker posts and settles, and an event that it wrote is out of its hands.
-GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox, ledger.provider_events
-  TO triplock_ledger;
+GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, ledger.outbox,
+  ledger.provider_events TO triplock_ledger;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
               version, events, refund_reserved, amount_refunded, action_expires_at, next_action,
-              authorized_at, disputed_at, provider_dispute_id, due_at) ON ledger.transactions TO triplock_ledger;
+              authorized_at, due_at) ON ledger.transactions TO triplock_ledger;
 GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.
@@ -462,11 +472,12 @@ GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_disp
 
 -- A copy follows whatever becomes of the other store's rows; its audit also compares how many events
 -- have left.
-GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox TO triplock_copy;
+GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, ledger.outbox
+  TO triplock_copy;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
               version, events, refund_reserved, amount_refunded, action_expires_at, authorized_at,
-              disputed_at, provider_dispute_id, due_at) ON ledger.transactions
+              due_at) ON ledger.transactions
   TO triplock_copy;
 GRANT UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox
   TO triplock_copy;

@@ -9,6 +9,7 @@ import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { openSpannerOutbox } from '../outbox.ts';
 import { openSpannerLedger } from '../payments.ts';
 import { openSpannerRefunds } from '../refunds.ts';
+import { insertDispute } from '../rows.ts';
 import type { SpannerDatabase } from '../spanner/database.ts';
 import { commitTimestamp } from '../spanner/values.ts';
 import { createTestSpanner } from '../test/test-spanner.ts';
@@ -48,6 +49,8 @@ test('a copy follows everything that becomes of payments, refunds and events', a
   const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
   const charged = { version: 2, traceparent, chargeId: 'ch_1', ...settlement };
   await ledger.settle({ txnId: card.txnId, ...charged });
+  await copy({ counting: true });
+  for (const disputeId of ['du_1', 'du_2']) await ledger.noteDispute({ ...dispute, disputeId });
   const [given, held] = [aRefund(transfer, { amount: 40n }), aRefund(card)];
   for (const refund of [given, held])
     await refunds.post({ refund, traceparent, settledAt: settledNow });
@@ -62,8 +65,11 @@ test('a copy follows everything that becomes of payments, refunds and events', a
   for (const { txnId } of [given, held]) {
     assert.deepEqual(await copied.refunds.find(txnId), await refunds.find(txnId));
   }
-  const events = await both.postgres.query('SELECT state FROM ledger.outbox ORDER BY state');
-  assert.deepEqual(events, [{ state: 'pending' }, { state: 'pending' }, { state: 'published' }]);
+  const kept = await both.postgres.query(`SELECT
+    count(*)::int AS events, count(published_at)::int AS published,
+    (SELECT string_agg(dispute_id, ' ' ORDER BY sequence) FROM ledger.disputes) AS disputes
+    FROM ledger.outbox`);
+  assert.deepEqual(kept, [{ events: 5, published: 3, disputes: 'du_1 du_2' }]);
   assert.deepEqual(await both.differences(), []);
 });
 
@@ -108,8 +114,6 @@ const changing: Readonly<Record<string, string>> = {
   'outbox.changed_at': 'by it the copy follows',
 };
 
-const aDispute = { disputed_at: new Date('2026-01-02'), provider_dispute_id: 'another' };
-
 /** What a constraint wants of a column, where a usual value of its type is none. */
 const wanted: Readonly<Record<string, object>> = {
   'transactions.kind': { kind: 'order' },
@@ -120,14 +124,14 @@ const wanted: Readonly<Record<string, object>> = {
   'transactions.state': { state: 'failed', failure_code: 'another' },
   'transactions.failure_code': { failure_code: 'another', state: 'failed' },
   'transactions.amount_refunded': { amount_refunded: 7, refund_reserved: 7 },
-  'transactions.disputed_at': aDispute,
-  'transactions.provider_dispute_id': aDispute,
+  'transactions.hold_expires_at': { hold_expires_at: new Date(1), authorized_at: new Date(0) },
   'transactions.closed_by': { closed_by: randomUUID(), authorized_at: new Date(0) },
   'transactions.amount_captured': { amount_captured: 7, state: 'captured' },
   'outbox.event_type': { event_type: 'payment.failed' },
   'outbox.txn_id': { txn_id: randomUUID() },
   'outbox.payment_id': { payment_id: randomUUID() },
 };
+const dispute = { provider: 'stripe', intentId: 'pi_1', amount: 1n, reason: 'general' } as const;
 const usual: Readonly<Record<string, unknown>> = {
   STRING: 'another',
   INT64: 7,
@@ -140,7 +144,7 @@ test('whatever changes in a ledger against its history is recorded, by every col
     `SELECT c.table_name AS \`table\`, c.column_name AS \`column\`,
             REGEXP_EXTRACT(c.spanner_type, '^[A-Z0-9]+') AS type
      FROM information_schema.columns AS c
-     WHERE c.table_name IN ('transactions', 'entries', 'outbox') AND c.is_generated = 'NEVER'
+     WHERE c.table_name IN ('transactions', 'entries', 'disputes', 'outbox') AND c.is_generated = 'NEVER'
        AND NOT EXISTS (
          SELECT 1 FROM information_schema.index_columns AS k
          WHERE k.table_name = c.table_name AND k.column_name = c.column_name
@@ -158,12 +162,17 @@ test('whatever changes in a ledger against its history is recorded, by every col
   );
   const payments = kept.map(() => aPayment({ amount: 100n }));
   await ledger.post(payments.map(bookTransferOf));
+  const rows = payments.map(({ txnId: disputeId }) =>
+    insertDispute(disputeId, { ...dispute, disputeId }, { disputedAt: new Date(0), sequence: 2 }),
+  );
+  await spanner.transaction(async (tx) => tx.write(...rows));
   await copy({ counting: true });
   const changed_at = commitTimestamp;
   const harmed = kept.map(({ table, column, type }, nth) => {
     const { txnId: txn_id } = payments[nth]!;
     const event_id = deriveEventId(txn_id, 'payment.succeeded');
-    const key = table === 'outbox' ? { event_id, changed_at } : { txn_id };
+    const row_id = { txn_id, ...(table === 'disputes' && { dispute_id: txn_id }) };
+    const key = table === 'outbox' ? { event_id, changed_at } : row_id;
     const value =
       { bucket: (bucketOf(txn_id, bucketCount) + 1) % bucketCount }[column] ?? usual[type];
     const row = { ...key, ...(wanted[`${table}.${column}`] ?? { [column]: value }) };
@@ -176,12 +185,12 @@ test('whatever changes in a ledger against its history is recorded, by every col
     }
   });
   await copy({ counting: false });
-  const kinds = { transactions: 'transaction', entries: 'entry', outbox: 'event' };
+  const kinds = { transactions: 'transaction', entries: 'entry', disputes: 'dispute' };
   const found = ((await differences()) as { kind: string; id: string }[]).map(
     ({ kind, id }) => `${kind} ${id}`,
   );
   const unseen = kept.filter(({ table }, nth) => {
-    return !found.includes(`${kinds[table as keyof typeof kinds]} ${harmed[nth]!.id}`);
+    return !found.includes(`${kinds[table as keyof typeof kinds] ?? 'event'} ${harmed[nth]!.id}`);
   });
   assert.deepEqual(unseen.map(nameOf), []);
 });

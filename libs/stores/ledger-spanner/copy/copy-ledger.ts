@@ -18,9 +18,11 @@ import type { Moment, SpannerDatabase } from '../spanner/database.ts';
 import {
   chooseSlice,
   countRows,
+  disputesOf,
   entriesOf,
   eventsOf,
   horizonOf,
+  type RowCounts,
   type Slice,
   transactionsOf,
 } from './slices.ts';
@@ -29,6 +31,7 @@ const copySql = loadStatements(import.meta.url, 'copy.sql', [
   'copyTransactions',
   'findDifferent',
   'copyEntries',
+  'copyDisputes',
   'copyEvents',
   'countRows',
 ]);
@@ -109,10 +112,9 @@ async function copyHorizon({ moment, tx }: Sides, rowsMax: number): Promise<void
 
 async function compareCounts(tx: Queryable, moment: Moment): Promise<void> {
   const there = await countRows(moment);
-  const [here] = await tx.query<typeof there>(copySql.countRows);
-  const differing = (['transactions', 'entries', 'moved'] as const).filter(
-    (figure) => there[figure] !== here![figure],
-  );
+  const [here] = await tx.query<RowCounts>(copySql.countRows);
+  const figures = ['transactions', 'entries', 'disputes', 'moved'] as const;
+  const differing = figures.filter((figure) => there[figure] !== here![figure]);
   const found = differing.map((figure) => ({
     id: `${figure}: ${there[figure]} in the ledger, ${here![figure]} in its copy`,
   }));
@@ -145,7 +147,7 @@ async function copySlice(sides: Sides, slice: Slice): Promise<void> {
   }
 }
 
-/** Copies transactions with their entries, and what they refund; `known` are copied already. */
+/** Copies transactions with entries and disputes, and what they refund; `known` are copied already. */
 async function copyTransactions(
   { moment, tx }: Sides,
   wanted: readonly string[],
@@ -164,6 +166,9 @@ async function copyTransactions(
     const entries = toJson(await entriesOf(moment, ids));
     const found = await tx.query<{ id: string }>(copySql.copyEntries, [entries]);
     await recordDifferences(tx, { kind: 'entry', found });
+    const disputes = toJson(await disputesOf(moment, ids));
+    const others = await tx.query<{ id: string }>(copySql.copyDisputes, [disputes]);
+    await recordDifferences(tx, { kind: 'dispute', found: others });
   }
 }
 
@@ -180,7 +185,7 @@ function toJson(rows: readonly object[]): string {
 
 /** What the store says and the history of the copy does not allow, by ids. */
 export type Differences = {
-  kind: 'transaction' | 'entry' | 'event' | 'rows';
+  kind: 'transaction' | 'entry' | 'dispute' | 'event' | 'rows';
   found: readonly { id: string }[];
 };
 

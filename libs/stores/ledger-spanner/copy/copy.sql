@@ -12,7 +12,7 @@ INSERT INTO ledger.transactions AS known (
   requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id,
-  action_expires_at, disputed_at, provider_dispute_id, authorized_at, closed_by, amount_captured,
+  action_expires_at, authorized_at, closed_by, amount_captured,
   due_at, traceparent
 )
 SELECT
@@ -20,7 +20,7 @@ SELECT
   requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id,
-  action_expires_at, disputed_at, provider_dispute_id, authorized_at, closed_by, amount_captured,
+  action_expires_at, authorized_at, closed_by, amount_captured,
   due_at, traceparent
 FROM json_to_recordset($1::json) AS row (
   txn_id uuid, kind text, partner_id text, idempotency_key text, fingerprint text,
@@ -29,8 +29,7 @@ FROM json_to_recordset($1::json) AS row (
   created_at timestamptz, state text, version integer, events integer, failure_code text,
   failure_message text, settled_at timestamptz, refund_reserved bigint, amount_refunded bigint,
   provider text, provider_intent_id text, provider_charge_id text, provider_refund_id text,
-  action_expires_at timestamptz, disputed_at timestamptz, provider_dispute_id text,
-  authorized_at timestamptz, closed_by uuid, amount_captured bigint,
+  action_expires_at timestamptz, authorized_at timestamptz, closed_by uuid, amount_captured bigint,
   due_at timestamptz, traceparent text
 )
 ORDER BY txn_id
@@ -42,8 +41,7 @@ ON CONFLICT (txn_id) DO UPDATE SET
   provider = excluded.provider, provider_intent_id = excluded.provider_intent_id,
   provider_charge_id = excluded.provider_charge_id,
   provider_refund_id = excluded.provider_refund_id,
-  action_expires_at = excluded.action_expires_at, disputed_at = excluded.disputed_at,
-  provider_dispute_id = excluded.provider_dispute_id, authorized_at = excluded.authorized_at,
+  action_expires_at = excluded.action_expires_at, authorized_at = excluded.authorized_at,
   closed_by = excluded.closed_by, amount_captured = excluded.amount_captured,
   due_at = excluded.due_at
 WHERE excluded.version > known.version
@@ -55,8 +53,6 @@ WHERE excluded.version > known.version
       IS NOT DISTINCT FROM (excluded.provider, excluded.provider_intent_id))
   AND (known.action_expires_at IS NULL
     OR known.action_expires_at IS NOT DISTINCT FROM excluded.action_expires_at)
-  AND (known.disputed_at IS NULL OR (known.disputed_at, known.provider_dispute_id)
-    IS NOT DISTINCT FROM (excluded.disputed_at, excluded.provider_dispute_id))
   AND (known.authorized_at IS NULL
     OR known.authorized_at IS NOT DISTINCT FROM excluded.authorized_at)
   AND (known.state = 'pending' OR (
@@ -83,8 +79,7 @@ FROM json_to_recordset($1::json) AS incoming (
   created_at timestamptz, state text, version integer, events integer, failure_code text,
   failure_message text, settled_at timestamptz, refund_reserved bigint, amount_refunded bigint,
   provider text, provider_intent_id text, provider_charge_id text, provider_refund_id text,
-  action_expires_at timestamptz, disputed_at timestamptz, provider_dispute_id text,
-  authorized_at timestamptz, closed_by uuid, amount_captured bigint
+  action_expires_at timestamptz, authorized_at timestamptz, closed_by uuid, amount_captured bigint
 )
 JOIN ledger.transactions AS known USING (txn_id)
 WHERE (
@@ -94,8 +89,7 @@ WHERE (
   known.created_at, known.state, known.version, known.events, known.failure_code,
   known.failure_message, known.settled_at, known.refund_reserved, known.amount_refunded,
   known.provider, known.provider_intent_id, known.provider_charge_id, known.provider_refund_id,
-  known.action_expires_at, known.disputed_at, known.provider_dispute_id,
-  known.authorized_at, known.closed_by, known.amount_captured
+  known.action_expires_at, known.authorized_at, known.closed_by, known.amount_captured
 ) IS DISTINCT FROM (
   incoming.kind, incoming.partner_id, incoming.idempotency_key, incoming.fingerprint,
   incoming.response_version, incoming.payment_id, incoming.requested_amount, incoming.amount, incoming.currency,
@@ -103,8 +97,7 @@ WHERE (
   incoming.created_at, incoming.state, incoming.version, incoming.events, incoming.failure_code,
   incoming.failure_message, incoming.settled_at, incoming.refund_reserved, incoming.amount_refunded,
   incoming.provider, incoming.provider_intent_id, incoming.provider_charge_id, incoming.provider_refund_id,
-  incoming.action_expires_at, incoming.disputed_at, incoming.provider_dispute_id,
-  incoming.authorized_at, incoming.closed_by, incoming.amount_captured
+  incoming.action_expires_at, incoming.authorized_at, incoming.closed_by, incoming.amount_captured
 )
 
 -- name: copyEntries
@@ -130,6 +123,28 @@ SELECT known.txn_id::text AS id
 FROM incoming JOIN ledger.entries AS known USING (txn_id)
 WHERE (known.debit_account, known.credit_account, known.amount, known.currency)
   IS DISTINCT FROM (incoming.debit_account, incoming.credit_account, incoming.amount, incoming.currency)
+
+-- name: copyDisputes
+-- Adds disputes to the copy. One that is there stays as it is.
+--
+-- $1 a JSON array of rows. A row: the id of a dispute that the store has otherwise than it was
+-- before.
+WITH incoming AS MATERIALIZED (
+  SELECT * FROM json_to_recordset($1::json) AS row (
+    txn_id uuid, dispute_id text, sequence integer, amount bigint, reason text,
+    created_at timestamptz
+  )
+), added AS (
+  INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason, created_at)
+  SELECT txn_id, dispute_id, sequence, amount, reason, created_at
+  FROM incoming
+  ORDER BY txn_id, dispute_id
+  ON CONFLICT (txn_id, dispute_id) DO NOTHING
+)
+SELECT known.dispute_id AS id
+FROM incoming JOIN ledger.disputes AS known USING (txn_id, dispute_id)
+WHERE (known.sequence, known.amount, known.reason, known.created_at)
+  IS DISTINCT FROM (incoming.sequence, incoming.amount, incoming.reason, incoming.created_at)
 
 -- name: copyEvents
 -- Brings events of the copy up to what another store says.
@@ -171,4 +186,5 @@ WHERE (
 SELECT
   (SELECT count(*) FROM ledger.transactions) AS transactions,
   (SELECT count(*) FROM ledger.entries) AS entries,
+  (SELECT count(*) FROM ledger.disputes) AS disputes,
   (SELECT coalesce(sum(amount), 0)::bigint FROM ledger.entries) AS moved

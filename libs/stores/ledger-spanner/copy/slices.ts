@@ -113,6 +113,14 @@ export function entriesOf(moment: Moment, ids: readonly string[]): Promise<objec
   return moment.read({ table: 'entries', columns, keys: keysOf(ids) });
 }
 
+/** The disputes of transactions: they change with their payment, which brings them along. */
+export function disputesOf(moment: Moment, ids: readonly string[]): Promise<object[]> {
+  const sql = `
+    SELECT txn_id, dispute_id, sequence, amount, reason, created_at FROM disputes
+    WHERE txn_id IN UNNEST(@ids)`;
+  return moment.query(sql, { ids });
+}
+
 const keysOf = (ids: readonly string[]) => ids.map((id) => [id]);
 
 /** Events by their ids. */
@@ -134,16 +142,18 @@ export async function horizonOf(
   return horizon;
 }
 
-/** How many rows there are, and what the entries come to. It reads both tables whole. */
-export async function countRows(
-  moment: Moment,
-): Promise<{ transactions: bigint; entries: bigint; moved: bigint }> {
+/** How many rows each table has that is copied whole, and what the entries come to. */
+export type RowCounts = { transactions: bigint; entries: bigint; disputes: bigint; moved: bigint };
+
+/** Counts the ledger's rows. It reads the tables whole. */
+export async function countRows(moment: Moment): Promise<RowCounts> {
   const sql = `
     SELECT
       (SELECT COUNT(*) FROM transactions) AS transactions,
       (SELECT COUNT(*) FROM entries) AS entries,
+      (SELECT COUNT(*) FROM disputes) AS disputes,
       (SELECT COALESCE(SUM(amount), 0) FROM entries) AS moved`;
-  const [row] = await moment.query<{ transactions: bigint; entries: bigint; moved: bigint }>(sql);
+  const [row] = await moment.query<RowCounts>(sql);
   return row!;
 }
 

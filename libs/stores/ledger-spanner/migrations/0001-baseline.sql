@@ -49,9 +49,6 @@ CREATE TABLE IF NOT EXISTS transactions (
   action_expires_at TIMESTAMP,
   -- What the customer has to do, and where; sealed.
   next_action STRING(MAX),
-  -- When the ledger first learned of a dispute, and the provider's id of it.
-  disputed_at TIMESTAMP,
-  provider_dispute_id STRING(MAX),
   -- When a worker saw that a card's money is held; the capture or cancellation that ends that, from
   -- before the provider is asked; and what was captured.
   authorized_at TIMESTAMP,
@@ -92,10 +89,6 @@ CREATE TABLE IF NOT EXISTS transactions (
     CHECK ((state IN ('failed', 'canceled')) = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
   CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
-  CONSTRAINT disputed_when_final CHECK (
-    (disputed_at IS NULL) = (provider_dispute_id IS NULL)
-    AND (disputed_at IS NULL OR (state != 'pending' AND kind = 'payment'))
-  ),
   CONSTRAINT follows_a_payment
     CHECK ((kind IN ('refund', 'capture', 'cancellation')) = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
@@ -137,6 +130,21 @@ CREATE TABLE IF NOT EXISTS entries (
   CONSTRAINT something_moves CHECK (amount > 0),
   CONSTRAINT two_accounts CHECK (debit_account != credit_account)
 ) PRIMARY KEY (txn_id), INTERLEAVE IN PARENT transactions ON DELETE NO ACTION;
+
+-- What customers want back from their banks, once per dispute at the provider, kept beside its
+-- payment. It is copied with the payment, whose version and events it counts.
+CREATE TABLE IF NOT EXISTS disputes (
+  txn_id STRING(36) NOT NULL,
+  dispute_id STRING(MAX) NOT NULL,
+  -- The event's number in the payment's order.
+  sequence INT64 NOT NULL,
+  -- Minor units of the payment's currency.
+  amount INT64 NOT NULL,
+  reason STRING(MAX) NOT NULL,
+  created_at TIMESTAMP NOT NULL,
+  CONSTRAINT told_in_order CHECK (sequence >= 1),
+  CONSTRAINT something_is_wanted CHECK (amount >= 0)
+) PRIMARY KEY (txn_id, dispute_id), INTERLEAVE IN PARENT transactions ON DELETE NO ACTION;
 
 -- Events that commit with the change they report, in the order of their commits' timestamps and, where
 -- a payment ends with its capture in one commit, of their sequence.

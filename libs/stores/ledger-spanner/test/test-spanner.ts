@@ -28,7 +28,7 @@ const made: string[] = [];
 
 // Each before what it lies in.
 const tables = [
-  ...['entries', 'transactions', 'outbox', 'provider_events'],
+  ...['entries', 'disputes', 'transactions', 'outbox', 'provider_events'],
   ...['outbox_leases', 'outbox_owners', 'outbox_horizon'],
 ];
 
