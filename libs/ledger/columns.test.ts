@@ -88,6 +88,7 @@ test('what posts, finds, lists and settles names every column', () => {
     'action_expires_at',
     'next_action',
     'authorized_at',
+    'hold_expires_at',
   ];
   const notPosted = ['payment_id', 'requested_amount', ...byOthers];
   const ofCharges = without(ended, ['state', 'failure_code', 'failure_message', 'settled_at']);

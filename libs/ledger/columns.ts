@@ -45,6 +45,7 @@ const kept = [
   'action_expires_at',
   'next_action',
   'authorized_at',
+  'hold_expires_at',
   'due_at',
   'traceparent',
 ] as const;
@@ -64,6 +65,7 @@ const notOfPayments = [
   'requested_amount',
   'provider_refund_id',
   'refund_reserved',
+  'hold_expires_at',
   'due_at',
   'traceparent',
 ] as const satisfies readonly Column[];
@@ -77,6 +79,7 @@ const notOfRefunds = [
   'action_expires_at',
   'next_action',
   'authorized_at',
+  'hold_expires_at',
   'closed_by',
   'amount_captured',
   'due_at',

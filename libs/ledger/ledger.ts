@@ -110,11 +110,26 @@ export type AuthorizeRequest = {
   traceparent: string;
   /** Whether it still is; one that was captured or let go since then is not given up any more. */
   hold: 'stands' | 'ended';
+  /** Since when and until when by the provider's clock, where it says so. */
+  heldSince?: Date | undefined;
+  heldUntil?: Date | undefined;
 };
 
 /**
+ * How far the provider's clock and the store's may be apart, milliseconds. Who acted so long before
+ * the time was over did so in time by either clock; whoever acts after the end of it, and has the
+ * intent cancelled meanwhile by a worker that saw nobody act, did not.
+ */
+export const clocksDifferMs = 300_000;
+
+/** The time by which a hold certainly began, by the store's clock. */
+export function begunBy({ heldSince }: Pick<AuthorizeRequest, 'heldSince'>): Date | undefined {
+  return heldSince && new Date(+heldSince + clocksDifferMs);
+}
+
+/**
  * What noting a hold came to. `over`: the customer's time ended before, by the store's own clock,
- * and nothing was written: the hold has to be let go. `stale`: the row is final, of another version
+ * the hold did not certainly begin within it, and nothing was written: it has to be let go. `stale`: the row is final, of another version
  * or noted before.
  */
 export type AuthorizeOutcome =
@@ -184,7 +199,9 @@ export type Ledger = {
    * do is erased.
    *
    * A hold that stands is not noted once the customer's time is over: a worker that saw it end may
-   * be about to give the intent up, and what the partner was told of must not be let go so.
+   * be about to give the intent up, and what the partner was told of must not be let go so. One
+   * that began `clocksDifferMs` before that end is noted however late: whoever gives an intent up
+   * looked after that end and saw it still waiting.
    */
   authorize(request: AuthorizeRequest): Promise<AuthorizeOutcome>;
   settle(request: SettleRequest): Promise<SettleOutcome>;

@@ -54,6 +54,7 @@ export type TransactionRow = {
     action_expires_at: Date | null;
     next_action: string | null;
     authorized_at: Date | null;
+    hold_expires_at: Date | null;
     due_at: Date | null;
     traceparent: string | null;
   }[Each];

@@ -23,7 +23,11 @@ export type DueRows = 'all' | 'settled-here';
 /**
  * Takes up to `limit` pending transactions whose time has come, longest due first, so that no two
  * callers get the same: each is due again later, after a quarter of the time that it has been
- * pending (`leaseMs` at least, a minute at most). A worker that holds an older version writes
+ * pending (`leaseMs` at least, a minute at most). A payment whose money is held is due again after
+ * as long as it has been held: an hour at least, a day at most, and shortly after the hold ends at
+ * the provider, from where it grows anew. The provider reports what becomes of a hold, so a look is
+ * only a net for a report that was lost; it is a tenth sooner or later, so that holds of one moment
+ * are not all asked about in another. A worker that holds an older version writes
  * nothing. One that cannot be read is `unreadable`, so that it holds up none of the others.
  *
  * @throws in an outage: what was taken by then is due again later.

@@ -41,6 +41,8 @@ export type IntentQuery = {
   readonly intentId: string;
   readonly txnId: TxnId;
   readonly money: Money;
+  /** `manual`: what is held is also told with its times. */
+  readonly captureMethod?: 'manual' | undefined;
 };
 
 /** A charge that may have been prepared so long ago that the provider has forgotten its caller. */
@@ -134,6 +136,14 @@ export type CustomerAction = {
   readonly clientSecret: string;
 };
 
+/** Times of a hold, by the provider's clock in whole seconds; absent where it does not say. */
+export type HoldTimes = {
+  /** Since when the money is held: a customer who had to act did so before. */
+  readonly heldSince?: Date;
+  /** Until when, unless it is captured or let go before. */
+  readonly heldUntil?: Date;
+};
+
 /** The state of a charge. */
 export type IntentOutcome =
   | {
@@ -143,7 +153,7 @@ export type IntentOutcome =
       received: bigint;
     }
   /** The money is held until it is captured or let go, or the provider lets it go. */
-  | { outcome: 'authorized' }
+  | ({ outcome: 'authorized' } & HoldTimes)
   /** The bank or the provider refused it, or the intent was cancelled: final. */
   | { outcome: 'declined'; failure: Failure }
   /** Nobody has confirmed it, and so it has charged nobody. */

@@ -50,6 +50,8 @@ const unharmed: Readonly<Record<string, string>> = {
   'ledger.transactions.version': 'a fence between writers: a stale one writes nothing',
   'ledger.transactions.due_at':
     'when a pending row is looked after; one that never is stays pending',
+  'ledger.transactions.hold_expires_at':
+    'when a hold is looked at: the provider reports its end, and no look is more than a day away',
   'ledger.transactions.next_action':
     'sealed: no other text opens, and a constraint leaves none on what is final',
   'ledger.entries.created_at': 'the time that is shown and added up is settled_at',

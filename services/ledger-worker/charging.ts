@@ -54,11 +54,14 @@ export async function chargePayment(
       const result = { state: 'succeeded' as const };
       return settle(worker, { payment: ready, traceparent }, { result, chargeId });
     }
-    case 'authorized':
-      return authorize(worker, { payment: ready, traceparent }, 'stands');
+    case 'authorized': {
+      const { heldSince, heldUntil } = charged;
+      const hold = { hold: 'stands', heldSince, heldUntil } as const;
+      return authorize(worker, { payment: ready, traceparent }, hold);
+    }
     case 'declined': {
       if (wasLetGo(payment, charged.failure)) {
-        return authorize(worker, { payment: ready, traceparent }, 'ended');
+        return authorize(worker, { payment: ready, traceparent }, { hold: 'ended' });
       }
       const result = endOf(payment, charged.failure);
       return settle(worker, { payment: ready, traceparent }, { result });
@@ -160,6 +163,10 @@ async function yieldTo(
  * before that is noted gives the customer longer: the next worker sees the same intent and notes it
  * then. Whoever acts in the moment in which the time is over is charged or not by the provider's
  * word: an intent that succeeded is no longer to be cancelled.
+ *
+ * An intent that only holds the money can be cancelled all the same, so it is read once more after
+ * the time is over: whoever acted in time is seen then, and only whoever acts later still, which
+ * the ledger does not take as in time either, is cancelled.
  */
 async function decide(
   worker: Worker,
@@ -167,8 +174,8 @@ async function decide(
   { intentId, isNew }: StoredIntent,
 ): Promise<IntentOutcome | { outcome: 'stale' }> {
   const { provider, crashPoints, ledger, limits } = worker;
-  const { money, returnUrl } = payment.details;
-  const asked = { ...callerOf(payment), intentId, money, returnUrl };
+  const { money, returnUrl, captureMethod } = payment.details;
+  const asked = { ...callerOf(payment), intentId, money, returnUrl, captureMethod };
   let outcome: IntentOutcome = isNew
     ? { outcome: 'unconfirmed' }
     : await provider.readIntent(asked);
@@ -184,8 +191,11 @@ async function decide(
   switch (time.outcome) {
     case 'waits':
       return outcome;
-    case 'over':
-      return provider.cancelIntent(asked);
+    case 'over': {
+      const seen = captureMethod === 'manual' ? await provider.readIntent(asked) : outcome;
+      const waits = seen.outcome === 'waiting' && seen.waitsFor === 'customer';
+      return waits ? provider.cancelIntent(asked) : seen;
+    }
     case 'stale':
       return time;
     default:

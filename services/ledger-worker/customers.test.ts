@@ -9,6 +9,7 @@ import {
   eventually,
   type TestStripe,
 } from '@triplock/testing';
+import { chargePayment } from './charging.ts';
 import { aPipeline, aProvider, recordOf, refundRecordOf } from './test/pipeline.ts';
 
 let stripe: TestStripe;
@@ -113,6 +114,52 @@ test('a hold that is seen after the customer’s time is let go, and was never t
   );
   const types = told.map(({ type }) => type);
   assert.deepEqual(types, ['payment.requires_action', 'payment.failed']);
+});
+
+test('a customer who acted in time and is seen after it, as after an outage, is not let go', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate, owner } = await aCharging(context);
+  const worker = work(0);
+  const payment = aPayment({ paymentMethod: authenticates, captureMethod: 'manual' });
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await stripe.control('POST', '/clock', { offsetMs: -hourMs });
+  await authenticate(payment, 'succeeded');
+  await letTimePass();
+  await worker.resolve();
+  assert.equal((await rowOf(payment)).state, 'pending');
+  const [held] = await owner.query<{ type: string; days: number }>(`
+    SELECT event_type AS type, extract(day FROM hold_expires_at - now())::int AS days
+    FROM ledger.outbox JOIN ledger.transactions USING (txn_id)
+    ORDER BY outbox.sequence DESC LIMIT 1`);
+  assert.deepEqual(held, { type: 'payment.authorized', days: 6 });
+  assert.notDeepEqual((await stripe.control<{ held: object }>('GET', '/audit')).held, {});
+});
+
+test('whoever gives a customer up looks once more after the time is over', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate } = await aCharging(context);
+  const provider = aProvider(stripe);
+  const payment = aPayment({ paymentMethod: authenticates, captureMethod: 'manual' });
+  await append(recordOf(payment));
+  const worker = work(0);
+  await worker.allCommitted();
+  await stripe.control('POST', '/clock', { offsetMs: -hourMs });
+  let reads = 0;
+  const acts: typeof provider = {
+    ...provider,
+    readIntent: async (asked) => {
+      const seen = await provider.readIntent(asked);
+      reads += 1;
+      if (reads === 1) await authenticate(payment, 'succeeded');
+      return seen;
+    },
+  };
+  await letTimePass();
+  const row = (await worker.ledger.find(payment.txnId))!;
+  const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+  const ended = await chargePayment({ ...worker, provider: acts }, { payment: row, traceparent });
+  assert.deepEqual([ended, reads], [{ outcome: 'waiting' }, 2]);
+  assert.equal((await rowOf(payment)).state, 'pending');
+  assert.notDeepEqual((await stripe.control<{ held: object }>('GET', '/audit')).held, {});
 });
 
 test('what was held and let go before the ledger noted either ends canceled, by its cancellation if there is one', async (context) => {

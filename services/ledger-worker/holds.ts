@@ -6,20 +6,23 @@ import type { AttemptOutcome, Worker } from './worker.ts';
 /** A pending card payment as it was read, and whose request it was. */
 export type CardPayment = { payment: Payment; traceparent: string };
 
+type Hold = Pick<AuthorizeRequest, 'hold' | 'heldSince' | 'heldUntil'>;
+
 /**
  * Notes that the money is held, once. A crash before that leaves an intent that says so to whoever
- * looks next. Where the customer's time is over the hold is let go instead, by every worker alike:
- * else one that saw it end could let go of what another one had noted since.
+ * looks next. Where the customer acted after the time was over the hold is let go instead, by every
+ * worker alike: else one that saw it end could let go of what another one had noted since. One that
+ * is noticed late, after an outage, stands by the provider's word of when it began.
  */
 export async function authorize(
   worker: Worker,
   held: CardPayment,
-  hold: AuthorizeRequest['hold'],
+  hold: Hold,
 ): Promise<AttemptOutcome> {
   const { payment, traceparent } = held;
   const { txnId, version, authorizedAt } = payment;
   if (authorizedAt !== undefined) return { outcome: 'waiting' };
-  const noted = await worker.ledger.authorize({ txnId, version, traceparent, hold });
+  const noted = await worker.ledger.authorize({ txnId, version, traceparent, ...hold });
   switch (noted.outcome) {
     case 'stored':
       await worker.crashPoints.reached('worker.authorized');
@@ -64,7 +67,7 @@ export function wasLetGo({ authorizedAt, details }: Payment, { code }: Failure):
  */
 export async function capturedBefore(worker: Worker, held: CardPayment): Promise<AttemptOutcome> {
   const { txnId, version, authorizedAt } = held.payment;
-  if (authorizedAt === undefined) return authorize(worker, held, 'ended');
+  if (authorizedAt === undefined) return authorize(worker, held, { hold: 'ended' });
   const row = await worker.ledger.find(txnId);
   if (row?.version !== version) return { outcome: 'taken-over', state: row?.state ?? 'pending' };
   return capturedByHand(txnId);

@@ -105,15 +105,17 @@ RETURNING
 -- name: authorize
 -- Notes that a card's money is held and may be captured.
 --
--- $1 id, $2 the version that was read, $3 whether the hold still stands.
+-- $1 id, $2 the version that was read, $3 whether the hold still stands, $4 the time by which it
+-- certainly began and $5 until when it lasts, each null where the provider does not say.
 -- A row: the payment as it is now; its event must follow in the same transaction. No row: it was
 -- noted before, or the payment is final or of another version, or its customer's time is over,
--- which customerTime tells.
+-- which customerTime tells, and the hold may have begun after that.
 UPDATE ledger.transactions
-SET authorized_at = now(), next_action = NULL, version = version + 1, events = events + 1
+SET authorized_at = now(), hold_expires_at = $5, next_action = NULL, version = version + 1, events = events + 1
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
   AND authorized_at IS NULL
-  AND (NOT $3::boolean OR action_expires_at IS NULL OR action_expires_at > now())
+  AND (NOT $3::boolean OR action_expires_at IS NULL OR action_expires_at > now()
+    OR action_expires_at > $4::timestamptz)
 RETURNING
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
@@ -244,8 +246,11 @@ WHERE txn_id = ANY ($1::uuid[])
 -- $1 how many at most, $2 the least milliseconds until each is due again, $3 whether only those are
 -- wanted that come to an end in the ledger alone: book transfers, and refunds yet to be reserved.
 -- A row: a transaction that only the caller has now, under a new version; it is due again after a
--- quarter of its age, a minute at most, or an hour where it is authorised: that may last for weeks.
--- No row: nothing is due.
+-- quarter of its age, a minute at most. No row: nothing is due.
+--
+-- An authorised one may wait for weeks, and is due again after as long as its hold has lasted, or has
+-- been over: an hour at least, a day at most, a tenth sooner or later, and within half an hour of the
+-- hold's end. That is a dozen looks at most for one of seven days.
 --
 -- Sent unprepared, so that the planner sees $3 and takes the index of those few rows: while the
 -- provider is away the other index is full of cards that are due.
@@ -262,13 +267,22 @@ WITH due AS (
 )
 UPDATE ledger.transactions AS target
 SET version = version + 1,
-    due_at = now() + greatest(
-      $2::integer * interval '1 millisecond',
-      least(
-        CASE WHEN authorized_at IS NULL THEN interval '1 minute' ELSE interval '1 hour' END,
-        (now() - created_at) / 4
+    due_at = CASE
+      WHEN authorized_at IS NULL THEN now() + greatest(
+        $2::integer * interval '1 millisecond',
+        least(interval '1 minute', (now() - created_at) / 4)
       )
-    )
+      ELSE least(
+        now() + (0.9 + 0.2 * random()) * greatest(
+          interval '1 hour',
+          least(interval '1 day', now() - CASE
+            WHEN hold_expires_at <= now() THEN hold_expires_at ELSE authorized_at
+          END)
+        ),
+        CASE WHEN hold_expires_at > now()
+          THEN hold_expires_at + (1 + random()) * interval '15 minutes' END
+      )
+    END
 FROM due WHERE target.txn_id = due.txn_id AND target.state = 'pending'
 RETURNING target.txn_id, target.kind, target.version, target.traceparent
 

@@ -10,6 +10,7 @@ import {
 } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import {
+  begunBy,
   wishOf,
   type AuthorizeOutcome,
   type AuthorizeRequest,
@@ -209,10 +210,10 @@ export async function noteDispute(
  */
 export async function authorize(
   database: Database,
-  { txnId, version, traceparent, hold }: AuthorizeRequest,
+  { txnId, version, traceparent, hold, heldSince, heldUntil }: AuthorizeRequest,
 ): Promise<AuthorizeOutcome> {
   return database.transaction(async (tx) => {
-    const parameters = [txnId, version, hold === 'stands'];
+    const parameters = [txnId, version, hold === 'stands', begunBy({ heldSince }), heldUntil];
     const [row] = await tx.query<PaymentRow>(sql.authorize, parameters);
     if (row === undefined) {
       const [time] = await tx.query<{ over: boolean }>(sql.customerTime, [txnId, version]);

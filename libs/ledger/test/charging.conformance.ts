@@ -8,6 +8,7 @@ import {
   settledNow,
   traceparent,
 } from './under-test.ts';
+import { holding } from './holds.conformance.ts';
 import { awaiting, waking } from './waking.conformance.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
@@ -22,6 +23,7 @@ export function chargingConformance(name: string, open: Open): void {
     due(open);
     awaiting(open);
     waking(open);
+    holding(open);
   });
 }
 

@@ -92,3 +92,16 @@ export async function aTransfer({ ledger }: RefundsUnderTest, amount = 100n) {
   await ledger.post([bookTransferOf(payment)]);
   return payment;
 }
+
+/** A card payment whose intent is stored, and which is not due yet. */
+export async function aChargedCard({ ledger }: ChargingUnderTest, intentId: string) {
+  const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
+  const { txnId } = payment;
+  await ledger.post([pendingOf(payment)]);
+  await ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId });
+  const settle = () => {
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    return ledger.settle({ txnId, version: 2, traceparent, chargeId: 'ch_1', ...settlement });
+  };
+  return { payment, txnId, settle };
+}

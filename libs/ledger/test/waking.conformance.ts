@@ -5,6 +5,7 @@ import { deriveDisputeEventId } from '@triplock/payments';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { Compile } from 'typebox/compile';
 import {
+  aChargedCard,
   type ChargingUnderTest,
   pendingOf,
   posting,
@@ -34,19 +35,6 @@ const anEvent = (intentId: string, eventId = 'evt_1') => ({
   intentId,
   type: 'payment_intent.succeeded',
 });
-
-/** A card payment whose intent is stored, and which is not due yet. */
-async function aChargedCard({ ledger }: ChargingUnderTest, intentId: string) {
-  const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
-  const { txnId } = payment;
-  await ledger.post([pendingOf(payment)]);
-  await ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId });
-  const settle = () => {
-    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
-    return ledger.settle({ txnId, version: 2, traceparent, chargeId: 'ch_1', ...settlement });
-  };
-  return { payment, txnId, settle };
-}
 
 /** What a ledger promises of a customer who has to act. */
 export function awaiting(open: Open): void {
@@ -116,31 +104,6 @@ export function awaiting(open: Open): void {
       assert.equal(isDescribed({ next_action: { ...next_action, client_secret: 's' } }), false);
       assert.ok(written.every(({ payload }) => !payload.includes('sealed')));
     }
-  });
-
-  test('a hold that stands is noted and told within its customer’s time alone, one that ended after it too', async (context) => {
-    const store = await open(context);
-    const { ledger, another, events } = store;
-    const held = async (intentId: string, withinMs: number) => {
-      const { txnId } = await aChargedCard(store, intentId);
-      await ledger.awaitCustomer({ txnId, version: 2, withinMs, traceparent });
-      return { txnId, version: 3, traceparent };
-    };
-    const [acted, late] = [await held('pi_1', hourMs), await held('pi_2', 0)];
-    const stored = { outcome: 'stored', version: 4 };
-    assert.deepEqual(await ledger.authorize({ ...acted, hold: 'stands' }), stored);
-    const noted = { ...acted, version: 4, hold: 'stands' } as const;
-    assert.deepEqual(await another.authorize(noted), { outcome: 'stale' });
-    for (const each of [ledger, another]) {
-      assert.deepEqual(await each.authorize({ ...late, hold: 'stands' }), { outcome: 'over' });
-    }
-    const stale = { ...late, version: 2, hold: 'stands' } as const;
-    assert.deepEqual(await ledger.authorize(stale), { outcome: 'stale' });
-    const told = async () =>
-      (await events()).filter(({ eventType }) => eventType === 'payment.authorized').length;
-    assert.equal(await told(), 1);
-    assert.deepEqual(await another.authorize({ ...late, hold: 'ended' }), stored);
-    assert.equal(await told(), 2);
   });
 
   test('nobody waits for the customer of a payment that is final, of another version or not there', async (context) => {

@@ -104,6 +104,26 @@ test('an answer that is no answer of Stripe’s is unknown, whatever was asked',
   }
 });
 
+test('the times of a hold are those of its charge, and none where they make no sense', async (context) => {
+  const { ended } = await answering(context);
+  const read = (latest_charge: unknown) =>
+    ended('read', { body: { ...intent, status: 'requires_capture', latest_charge } });
+  const until = (capture_before: unknown) => ({
+    created: 1_700_000_000,
+    payment_method_details: { type: 'card', card: { capture_before } },
+  });
+  const heldSince = new Date(1_700_000_000_000);
+  const heldUntil = new Date(1_700_604_800_000);
+  const outcome = 'authorized';
+  assert.deepEqual(await read(until(1_700_604_800)), { outcome, heldSince, heldUntil });
+  for (const wrong of [undefined, null, 0, -1, 1.5, '1700604800', {}]) {
+    assert.deepEqual(await read(until(wrong)), { outcome, heldSince });
+  }
+  for (const wrong of ['ch_1', null, 7, {}, { created: 'now', payment_method_details: null }]) {
+    assert.deepEqual(await read(wrong), { outcome });
+  }
+});
+
 test('an answer about another payment, amount or currency is unknown, however it ended', async (context) => {
   const { outcome } = await answering(context);
   const others = [

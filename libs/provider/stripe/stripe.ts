@@ -6,6 +6,7 @@ import type {
   ConfirmRequest,
   CreateOutcome,
   CustomerAction,
+  HoldTimes,
   IntentOutcome,
   IntentQuery,
   IntentRequest,
@@ -62,11 +63,12 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
 async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<IntentOutcome> {
   const { intentId, returnUrl } = request;
   const wayBack = returnUrl === undefined ? {} : { return_url: returnUrl };
+  const parameters = { ...wayBack, ...withHold(request) };
   const idempotencyKey = idempotencyKeyOf(request, 'confirm');
   // The method was named when the intent was made. Named here too, it would be charged again after
   // a decline.
   const confirmed = await actOrRead(stripe, request, () =>
-    stripe.paymentIntents.confirm(intentId, wayBack, { idempotencyKey }),
+    stripe.paymentIntents.confirm(intentId, parameters, { idempotencyKey }),
   );
   if (confirmed.outcome !== 'refused') return confirmed;
   // The refusal is the request's end and not the intent's: as long as it could be confirmed,
@@ -114,9 +116,13 @@ async function cancelIntent(
 type Refused = { outcome: 'refused'; failure: Failure };
 
 async function readIntent(stripe: Stripe, asked: IntentQuery): Promise<IntentOutcome> {
-  return certain(
-    await actOrRead(stripe, asked, () => stripe.paymentIntents.retrieve(asked.intentId)),
-  );
+  const retrieve = () => stripe.paymentIntents.retrieve(asked.intentId, withHold(asked));
+  return certain(await actOrRead(stripe, asked, retrieve));
+}
+
+/** The times of a hold are on its charge, which a key needs the right to read. */
+function withHold({ captureMethod }: IntentQuery): { expand?: string[] } {
+  return captureMethod === undefined ? {} : { expand: ['latest_charge'] };
 }
 
 /** Reading and cancelling can be refused by mistake only, which says nothing about the charge. */
@@ -188,11 +194,30 @@ function intentOutcome(intent: Seen, asked: IntentQuery): IntentOutcome {
     case 'canceled':
       return { outcome: 'declined', failure: cancelled(intent) };
     case 'requires_capture':
-      return { outcome: 'authorized' };
+      return { outcome: 'authorized', ...holdOf(intent) };
     case undefined:
     default:
       return nonsense(`the provider reports ${intent.status} for ${asked.intentId}`);
   }
+}
+
+/**
+ * docs.stripe.com/payments/place-a-hold-on-a-payment-method: the charge is made when the money is
+ * held, and says by when it has to be captured.
+ */
+function holdOf({ latest_charge: charge }: Seen): HoldTimes {
+  if (typeof charge !== 'object' || charge === null) return {};
+  const { created, payment_method_details: details } = charge as Partial<Stripe.Charge>;
+  const [heldSince, heldUntil] = [timeOf(created), timeOf(details?.card?.capture_before)];
+  return { ...(heldSince && { heldSince }), ...(heldUntil && { heldUntil }) };
+}
+
+/** No ledger holds a time beyond the year 9999. */
+const secondsMax = 253_402_300_799;
+
+function timeOf(seconds: unknown): Date | undefined {
+  const isTime = Number.isSafeInteger(seconds) && (seconds as number) > 0;
+  return isTime ? new Date(Math.min(seconds as number, secondsMax) * 1_000) : undefined;
 }
 
 function succeeded(intent: Seen): IntentOutcome {

@@ -223,6 +223,7 @@ const unset = {
   action_expires_at: null,
   next_action: null,
   authorized_at: null,
+  hold_expires_at: null,
   closed_by: null,
   amount_captured: null,
   amount: null,

@@ -1,5 +1,6 @@
 import {
   authorizedEvent,
+  begunBy,
   type AuthorizeOutcome,
   type AuthorizeRequest,
   type AwaitCustomerOutcome,
@@ -49,10 +50,11 @@ const dueSql = ({ index, shard }: (typeof indexOf)[DueRows]) => `
   ORDER BY due.due_at LIMIT @limit`;
 
 const stillDueSql = `
-  SELECT txn_id, version, created_at, authorized_at, CURRENT_TIMESTAMP() AS now FROM transactions
+  SELECT txn_id, version, created_at, authorized_at, hold_expires_at, CURRENT_TIMESTAMP() AS now
+  FROM transactions
   WHERE txn_id IN UNNEST(@ids) AND state = 'pending' AND due_at <= CURRENT_TIMESTAMP()`;
 
-type Due = Pick<TransactionRow, 'version' | 'created_at' | 'authorized_at'> & {
+type Due = Pick<TransactionRow, 'version' | 'created_at' | 'authorized_at' | 'hold_expires_at'> & {
   txn_id: TxnId;
   now: Date;
 };
@@ -67,11 +69,11 @@ export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
     if (ids.length === 0) return [];
     const taken = await database.transaction(async (tx) => {
       const rows = await tx.query<Due>(stillDueSql, { ids });
-      for (const { txn_id, version, created_at, authorized_at, now } of rows) {
-        const restMsMax = authorized_at === null ? 60_000 : 3_600_000;
-        const restMs = Math.max(leaseMs, Math.min(restMsMax, (+now - +created_at) / 4));
-        const due_at = new Date(+now + restMs);
-        tx.write(updateTransaction({ txn_id, version: version + 1n, due_at }));
+      for (const row of rows) {
+        const { txn_id, version } = row;
+        tx.write(
+          updateTransaction({ txn_id, version: version + 1n, due_at: dueAgain(row, leaseMs) }),
+        );
       }
       return rows.map(({ txn_id, version }) => ({ txnId: txn_id, version: version + 1n }));
     });
@@ -85,6 +87,23 @@ export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
     );
     return due.filter((each) => each !== undefined);
   };
+}
+
+const [quarterHourMs, hourMs, dayMs] = [900_000, 3_600_000, 86_400_000];
+
+/** When a row that is taken is due again, by `TakeDue`'s contract. */
+function dueAgain(row: Due, leaseMs: number): Date {
+  const { created_at, authorized_at, hold_expires_at: expires } = row;
+  const now = +row.now;
+  if (authorized_at === null) {
+    return new Date(now + Math.max(leaseMs, Math.min(60_000, (now - +created_at) / 4)));
+  }
+  const isOver = expires !== null && +expires <= now;
+  const lastedMs = now - +(isOver ? expires : authorized_at);
+  const jitter = 0.9 + 0.2 * Math.random();
+  const usual = now + jitter * Math.max(hourMs, Math.min(dayMs, lastedMs));
+  const soon = (1 + Math.random()) * quarterHourMs;
+  return new Date(expires === null || isOver ? usual : Math.min(usual, +expires + soon));
 }
 
 /** So many are looked at before a statement is asked for the longest due of more. */
@@ -243,7 +262,7 @@ export function awaitCustomer(
  */
 export function authorize(
   database: SpannerDatabase,
-  { txnId, version, traceparent, hold }: AuthorizeRequest,
+  { txnId, version, traceparent, hold, heldSince, heldUntil }: AuthorizeRequest,
 ): Promise<AuthorizeOutcome> {
   return database.transaction(async (tx) => {
     const row = await readTransaction(tx, txnId);
@@ -253,9 +272,12 @@ export function authorize(
     if (tx.mayHaveCommitted && isOurs) return stored;
     if (row.authorized_at !== null || !isPendingAt(row, version)) return { outcome: 'stale' };
     const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
-    const isOver = row.action_expires_at !== null && row.action_expires_at <= clock!.now;
+    const inTimeBy = Math.min(+clock!.now, +(begunBy({ heldSince }) ?? Infinity));
+    const isOver = row.action_expires_at !== null && +row.action_expires_at <= inTimeBy;
     if (hold === 'stands' && isOver) return { outcome: 'over' };
-    const [events, columns] = [row.events + 1n, { authorized_at: clock!.now, next_action: null }];
+    const events = row.events + 1n;
+    const held = { authorized_at: clock!.now, hold_expires_at: heldUntil ?? null };
+    const columns = { ...held, next_action: null };
     tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, events, ...columns }));
     const event = authorizedEvent(paymentFrom({ ...row, ...columns }), Number(events));
     tx.write(insertEvent(event, traceparent));

@@ -75,6 +75,8 @@ CREATE TABLE ledger.transactions (
   -- When a worker saw that a card's money is held, to be captured; null before, or where it moves at
   -- once. A pending payment that has it is authorised.
   authorized_at timestamptz(3),
+  -- Until when the provider holds it, as it said then; null where it did not.
+  hold_expires_at timestamptz(3),
   -- When somebody other than the one at work looks after a pending row; null once it is final.
   due_at timestamptz(3),
   -- Of the request, for the event that a later process writes; null where posting settled at once.
@@ -94,6 +96,7 @@ CREATE TABLE ledger.transactions (
   CONSTRAINT captured_has_an_amount CHECK ((state = 'captured') = (amount_captured IS NOT NULL)),
   CONSTRAINT closed_once_authorized
     CHECK (authorized_at IS NOT NULL OR closed_by IS NULL),
+  CONSTRAINT held_once_authorized CHECK (authorized_at IS NOT NULL OR hold_expires_at IS NULL),
   CONSTRAINT refunds_within_amount
     CHECK (0 <= amount_refunded AND amount_refunded <= refund_reserved
       AND refund_reserved <= coalesce(amount_captured, amount))
@@ -323,7 +326,9 @@ BEGIN
      AND NEW.action_expires_at IS DISTINCT FROM OLD.action_expires_at THEN
     RAISE EXCEPTION 'transaction %: the time that a customer has never changes', OLD.txn_id;
   END IF;
-  IF OLD.authorized_at IS NOT NULL AND NEW.authorized_at IS DISTINCT FROM OLD.authorized_at THEN
+  IF OLD.authorized_at IS NOT NULL
+     AND ROW(NEW.authorized_at, NEW.hold_expires_at)
+     IS DISTINCT FROM ROW(OLD.authorized_at, OLD.hold_expires_at) THEN
     RAISE EXCEPTION 'transaction %: when it was authorised never changes', OLD.txn_id;
   END IF;
   IF OLD.state <> 'pending'
@@ -460,7 +465,7 @@ GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, le
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
               version, events, refund_reserved, amount_refunded, action_expires_at, next_action,
-              authorized_at, due_at) ON ledger.transactions TO triplock_ledger;
+              authorized_at, hold_expires_at, due_at) ON ledger.transactions TO triplock_ledger;
 GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.
@@ -477,8 +482,7 @@ GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, le
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
               version, events, refund_reserved, amount_refunded, action_expires_at, authorized_at,
-              due_at) ON ledger.transactions
-  TO triplock_copy;
+              hold_expires_at, due_at) ON ledger.transactions TO triplock_copy;
 GRANT UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox
   TO triplock_copy;
 GRANT SELECT, INSERT, UPDATE (until_micros, behind) ON ledger.copied TO triplock_copy;

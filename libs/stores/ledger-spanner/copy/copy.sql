@@ -12,7 +12,7 @@ INSERT INTO ledger.transactions AS known (
   requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id,
-  action_expires_at, authorized_at, closed_by, amount_captured,
+  action_expires_at, authorized_at, hold_expires_at, closed_by, amount_captured,
   due_at, traceparent
 )
 SELECT
@@ -20,7 +20,7 @@ SELECT
   requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id,
-  action_expires_at, authorized_at, closed_by, amount_captured,
+  action_expires_at, authorized_at, hold_expires_at, closed_by, amount_captured,
   due_at, traceparent
 FROM json_to_recordset($1::json) AS row (
   txn_id uuid, kind text, partner_id text, idempotency_key text, fingerprint text,
@@ -29,7 +29,8 @@ FROM json_to_recordset($1::json) AS row (
   created_at timestamptz, state text, version integer, events integer, failure_code text,
   failure_message text, settled_at timestamptz, refund_reserved bigint, amount_refunded bigint,
   provider text, provider_intent_id text, provider_charge_id text, provider_refund_id text,
-  action_expires_at timestamptz, authorized_at timestamptz, closed_by uuid, amount_captured bigint,
+  action_expires_at timestamptz, authorized_at timestamptz, hold_expires_at timestamptz,
+  closed_by uuid, amount_captured bigint,
   due_at timestamptz, traceparent text
 )
 ORDER BY txn_id
@@ -42,6 +43,7 @@ ON CONFLICT (txn_id) DO UPDATE SET
   provider_charge_id = excluded.provider_charge_id,
   provider_refund_id = excluded.provider_refund_id,
   action_expires_at = excluded.action_expires_at, authorized_at = excluded.authorized_at,
+  hold_expires_at = excluded.hold_expires_at,
   closed_by = excluded.closed_by, amount_captured = excluded.amount_captured,
   due_at = excluded.due_at
 WHERE excluded.version > known.version
@@ -53,8 +55,8 @@ WHERE excluded.version > known.version
       IS NOT DISTINCT FROM (excluded.provider, excluded.provider_intent_id))
   AND (known.action_expires_at IS NULL
     OR known.action_expires_at IS NOT DISTINCT FROM excluded.action_expires_at)
-  AND (known.authorized_at IS NULL
-    OR known.authorized_at IS NOT DISTINCT FROM excluded.authorized_at)
+  AND (known.authorized_at IS NULL OR (known.authorized_at, known.hold_expires_at)
+    IS NOT DISTINCT FROM (excluded.authorized_at, excluded.hold_expires_at))
   AND (known.state = 'pending' OR (
     known.state, known.settled_at, known.failure_code, known.failure_message,
     known.provider, known.provider_intent_id, known.provider_charge_id, known.provider_refund_id,
@@ -79,7 +81,8 @@ FROM json_to_recordset($1::json) AS incoming (
   created_at timestamptz, state text, version integer, events integer, failure_code text,
   failure_message text, settled_at timestamptz, refund_reserved bigint, amount_refunded bigint,
   provider text, provider_intent_id text, provider_charge_id text, provider_refund_id text,
-  action_expires_at timestamptz, authorized_at timestamptz, closed_by uuid, amount_captured bigint
+  action_expires_at timestamptz, authorized_at timestamptz, hold_expires_at timestamptz,
+  closed_by uuid, amount_captured bigint
 )
 JOIN ledger.transactions AS known USING (txn_id)
 WHERE (
@@ -89,7 +92,7 @@ WHERE (
   known.created_at, known.state, known.version, known.events, known.failure_code,
   known.failure_message, known.settled_at, known.refund_reserved, known.amount_refunded,
   known.provider, known.provider_intent_id, known.provider_charge_id, known.provider_refund_id,
-  known.action_expires_at, known.authorized_at, known.closed_by, known.amount_captured
+  known.action_expires_at, known.authorized_at, known.hold_expires_at, known.closed_by, known.amount_captured
 ) IS DISTINCT FROM (
   incoming.kind, incoming.partner_id, incoming.idempotency_key, incoming.fingerprint,
   incoming.response_version, incoming.payment_id, incoming.requested_amount, incoming.amount, incoming.currency,
@@ -97,7 +100,7 @@ WHERE (
   incoming.created_at, incoming.state, incoming.version, incoming.events, incoming.failure_code,
   incoming.failure_message, incoming.settled_at, incoming.refund_reserved, incoming.amount_refunded,
   incoming.provider, incoming.provider_intent_id, incoming.provider_charge_id, incoming.provider_refund_id,
-  incoming.action_expires_at, incoming.authorized_at, incoming.closed_by, incoming.amount_captured
+  incoming.action_expires_at, incoming.authorized_at, incoming.hold_expires_at, incoming.closed_by, incoming.amount_captured
 )
 
 -- name: copyEntries

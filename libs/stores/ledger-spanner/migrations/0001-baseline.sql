@@ -49,9 +49,10 @@ CREATE TABLE IF NOT EXISTS transactions (
   action_expires_at TIMESTAMP,
   -- What the customer has to do, and where; sealed.
   next_action STRING(MAX),
-  -- When a worker saw that a card's money is held; the capture or cancellation that ends that, from
+  -- When a worker saw that a card's money is held, and until when that is; the capture or cancellation that ends that, from
   -- before the provider is asked; and what was captured.
   authorized_at TIMESTAMP,
+  hold_expires_at TIMESTAMP,
   closed_by STRING(36),
   amount_captured INT64,
   due_at TIMESTAMP,
@@ -97,6 +98,7 @@ CREATE TABLE IF NOT EXISTS transactions (
   CONSTRAINT captured_has_an_amount CHECK ((state = 'captured') = (amount_captured IS NOT NULL)),
   CONSTRAINT captured_within_amount CHECK (amount_captured BETWEEN 1 AND amount),
   CONSTRAINT closed_once_authorized CHECK (authorized_at IS NOT NULL OR closed_by IS NULL),
+  CONSTRAINT held_once_authorized CHECK (authorized_at IS NOT NULL OR hold_expires_at IS NULL),
   CONSTRAINT refunds_within_amount CHECK (
     0 <= amount_refunded AND amount_refunded <= refund_reserved
     AND refund_reserved <= COALESCE(amount_captured, amount, 0)
