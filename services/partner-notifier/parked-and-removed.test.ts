@@ -179,9 +179,9 @@ test('webhooks are removed with their attempts when their time is over, each kin
      FROM notifier.deliveries WHERE event_id = $1`,
     [delivered],
   );
-  const together = 'UPDATE notifier.deliveries SET made_together = 2 WHERE event_id = $1';
-  await owner.query(together, [delivered]);
-
+  const pair = 'UPDATE notifier.deliveries SET made_together = 2, body = $2 WHERE event_id = $1';
+  const data = { amount: 250, currency: 'EUR' };
+  await owner.query(pair, [delivered, JSON.stringify({ type: 'payment.succeeded', data })]);
   const metrics = notifierMetrics(createMetrics('test'));
   const pass = reapDeliveries(deliveries, metrics, retention);
   assert.deepEqual([await pass(), await pass(), await pass()], [1, 2, 0]);
@@ -191,16 +191,16 @@ test('webhooks are removed with their attempts when their time is over, each kin
   assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
   const sums = async () => {
     const rows = await owner.query<{ sum: string }>(
-      `SELECT concat_ws(' ', ordinal, state, deliveries, others) AS sum
+      `SELECT concat_ws(' ', ordinal, state, deliveries, amount, others, others_amount) AS sum
        FROM notifier.reaped_deliveries ORDER BY 1`,
     );
     return rows.map(({ sum }) => sum);
   };
-  const firsts = ['1 delivered 1 1', '1 failed 1 0', '1 parked 1 0'];
+  const firsts = ['1 delivered 1 250 1 250', '1 failed 1 0 0 0', '1 parked 1 0 0 0'];
   assert.deepEqual(await sums(), firsts);
   await end(delivered, 'failed', 91);
   assert.equal(await pass(), 1);
-  assert.deepEqual(await sums(), [...firsts, '2 failed 1 0']);
+  assert.deepEqual(await sums(), [...firsts, '2 failed 1 250 0 0']);
 });
 
 test('rates of whoever has rested are forgotten, and those that are spent are not', async (context) => {

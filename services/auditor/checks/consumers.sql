@@ -280,8 +280,10 @@ WHERE (name <> 'ledger.outbox' OR NOT EXISTS (SELECT FROM ledger.copied)) AND (
 )
 
 -- name: reaped_differs_from_published
--- Partner, type and currency of which other first deliveries were removed by age than were
--- published and are no longer there, in number or to the minor unit.
+-- Partner, type and currency of which other deliveries were removed by age than are no longer there,
+-- in number or to the minor unit. Of first ones that follows from what was published; of `others`, to
+-- a partner's second and further endpoints, from the first ones, there or removed, which say how many
+-- were made with each.
 WITH gone AS (
   SELECT published.partner_id, published.event_type, coalesce(published.currency, '') AS currency,
          count(*) AS deliveries, coalesce(sum(published.amount), 0) AS amount
@@ -311,6 +313,28 @@ FULL JOIN (
   GROUP BY 1, 2, 3
 ) AS reaped USING (partner_id, event_type, currency)
 WHERE (gone.deliveries, gone.amount) IS DISTINCT FROM (reaped.deliveries, reaped.amount)
+UNION ALL
+SELECT concat_ws('/', partner_id, event_type, currency, 'others'),
+       greatest((SELECT reaped_before FROM notifier.deliveries_horizon), 'epoch')
+FROM (
+  -- What was made with the first ones, less what is there, less what was removed.
+  SELECT partner_id, sent ->> 'type' AS event_type,
+         coalesce(sent #>> '{data,currency}', '') AS currency, missing,
+         missing * coalesce((sent #>> '{data,amount}')::numeric, 0) AS amount
+  FROM notifier.deliveries
+  CROSS JOIN LATERAL (
+    SELECT deliveries.body::json AS sent,
+           CASE WHEN ordinal = 1 THEN made_together - 1 ELSE -1 END AS missing
+  ) AS webhook
+  WHERE ordinal > 1 OR made_together > 1
+  UNION ALL
+  SELECT partner_id, event_type, currency,
+         others - CASE WHEN ordinal > 1 THEN deliveries ELSE 0 END,
+         others_amount - CASE WHEN ordinal > 1 THEN amount ELSE 0 END
+  FROM notifier.reaped_deliveries
+) AS others
+GROUP BY partner_id, event_type, currency
+HAVING sum(missing) <> 0 OR sum(amount) <> 0
 
 -- name: delivery_differs_from_inbox
 -- Applied events without their first delivery, and deliveries without an applied event, but for

@@ -31,6 +31,30 @@ export const reapedOf: Rows = {
   },
 };
 
+/** The same at the second endpoint of such a partner, or what the first says of it. */
+const reapedAt = (ordinal: 1 | 2): Rows => ({
+  by: `ordinal = ${ordinal} AND partner_id`,
+  find: async ({ system }) => {
+    const partner = aPartner('reaped');
+    await system.pay(aPayment({ partner }));
+    await system.break(
+      `WITH first AS (
+         UPDATE notifier.deliveries
+         SET made_together = 2, finished_at = now() - interval '31 days'
+         WHERE partner_id = $1 RETURNING *
+       )
+       INSERT INTO notifier.deliveries
+         (event_id, ordinal, made_together, partner_id, txn_id, body, state, finished_at)
+       SELECT event_id, 2, 2, partner_id, txn_id, body, state, finished_at FROM first`,
+      [partner],
+    );
+    await system.break(
+      `SELECT notifier.reap_deliveries(interval '30 days', interval '90 days', 100)`,
+    );
+    return { key: partner, id: `${partner}/payment.succeeded/EUR/others` };
+  },
+});
+
 const delivery = (column: string, value: string, rows: Rows, along?: string) =>
   change(`notifier.deliveries.${column}`, value, rows, along);
 const attempt = (column: string, value: string, rows: Rows) =>
@@ -119,6 +143,17 @@ export const harmsToWebhooks: Record<string, readonly Harm[]> = {
     reaped('deliveries', 'deliveries + 1'),
     reaped('ordinal', '2'),
     reaped('amount', 'amount + 1'),
+    // Reaped wrongly: too many or too much, or as another partner's, type or currency.
+    ...[
+      ['deliveries', 'deliveries + 1'],
+      ['amount', 'amount + 1'],
+      ['partner_id', `'globex'`],
+      ['event_type', `'payment.failed'`],
+      ['currency', `'USD'`],
+    ].map(([column, value]) => change(`notifier.reaped_deliveries.${column}`, value!, reapedAt(2))),
+    remove('notifier.reaped_deliveries', reapedAt(2)),
+    change('notifier.reaped_deliveries.others', 'others + 1', reapedAt(1)),
+    change('notifier.reaped_deliveries.others_amount', 'others_amount + 1', reapedAt(1)),
     add('notifier.reaped_deliveries', async ({ system }) => {
       await system.break(
         `INSERT INTO notifier.reaped_deliveries

@@ -388,6 +388,8 @@ CREATE TABLE reaped_deliveries (
   ordinal smallint NOT NULL DEFAULT 1,
   -- How many were made of the events whose first ones these are, but for these.
   others bigint NOT NULL DEFAULT 0,
+  -- What those others come to.
+  others_amount numeric NOT NULL DEFAULT 0,
   PRIMARY KEY (partner_id, ordinal, state, event_type, currency)
 );
 
@@ -440,18 +442,22 @@ BEGIN
     DELETE FROM deliveries
     WHERE event_id = ANY (doomed)
       AND (event_id, ordinal) IN (SELECT * FROM unnest(doomed, ordinals))
-    RETURNING partner_id, ordinal, made_together, state, body::json AS body
+    RETURNING partner_id, ordinal, made_together, state, body::json AS body,
+              coalesce((body::json -> 'data' ->> 'amount')::numeric, 0) AS amount
   )
-  INSERT INTO reaped_deliveries AS known
-    (partner_id, ordinal, state, event_type, currency, deliveries, amount, others)
+  INSERT INTO reaped_deliveries AS known (
+    partner_id, ordinal, state, event_type, currency, deliveries, amount, others, others_amount
+  )
   SELECT partner_id, ordinal, state, body ->> 'type', coalesce(body -> 'data' ->> 'currency', ''),
-         count(*), coalesce(sum((body -> 'data' ->> 'amount')::numeric), 0),
-         coalesce(sum(made_together - 1) FILTER (WHERE ordinal = 1), 0)
+         count(*), sum(amount),
+         coalesce(sum(made_together - 1) FILTER (WHERE ordinal = 1), 0),
+         coalesce(sum((made_together - 1) * amount) FILTER (WHERE ordinal = 1), 0)
   FROM gone
   GROUP BY 1, 2, 3, 4, 5
   ORDER BY 1, 2, 3, 4, 5
   ON CONFLICT (partner_id, ordinal, state, event_type, currency) DO UPDATE SET
     others = known.others + excluded.others,
+    others_amount = known.others_amount + excluded.others_amount,
     deliveries = known.deliveries + excluded.deliveries,
     amount = known.amount + excluded.amount;
   UPDATE deliveries_horizon SET reaped_before = greatest(reaped_before, now() - keep);
