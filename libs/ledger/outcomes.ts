@@ -26,11 +26,15 @@ import { UnpostableError, type DisputeReport, type Posting, type PostOutcome } f
 /** What the ledger has under an id. */
 export type RowState = { fingerprint: Fingerprint; state: TransactionState; version: number };
 
-/** The first posting of each id of a batch: the one that makes the row, if none is there. */
-export function firstOfEach(batch: readonly Posting[]): Map<TxnId, Posting> {
-  const firsts = new Map<TxnId, Posting>();
-  for (const posting of batch) {
-    if (!firsts.has(posting.payment.txnId)) firsts.set(posting.payment.txnId, posting);
+/** The first of each id in a batch: of postings the one that makes the row, if none is there. */
+export function firstOfEach<Item>(
+  batch: readonly Item[],
+  idOf: (item: Item) => TxnId,
+): Map<TxnId, Item> {
+  const firsts = new Map<TxnId, Item>();
+  for (const item of batch) {
+    const id = idOf(item);
+    if (!firsts.has(id)) firsts.set(id, item);
   }
   return firsts;
 }
@@ -184,4 +188,14 @@ export function refuseBadTexts(values: readonly unknown[]): void {
     if (!value.isWellFormed()) throw new UnpostableError('a text holds half a surrogate pair');
     if (value.includes('\0')) throw new UnpostableError('a text holds a NUL character');
   }
+}
+
+/**
+ * Refuses an end with a text that no ledger holds; `providerId` is what the provider calls it.
+ *
+ * @throws UnpostableError
+ */
+export function refuseBadEnd(result: Settlement, providerId: string | undefined): void {
+  const failure = failureIn(result);
+  refuseBadTexts([failure?.code, failure?.message, providerId]);
 }

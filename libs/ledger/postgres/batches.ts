@@ -1,6 +1,7 @@
 import { databaseErrorKind, type Database, type Queryable } from '@triplock/postgres';
 import { inBatches, inSpan } from '@triplock/runtime';
 import type { TxnId } from '@triplock/payments';
+import { firstOfEach } from '../outcomes.ts';
 import { blamingInput } from './settlement.ts';
 
 /** What changes one row, guarded by the version that was read. */
@@ -48,7 +49,7 @@ export function inSharedTransactions<Request extends OfRow, Outcome>(
       ? take(database, requests)
       : database.transaction((tx) => take(tx, requests));
   const gather = inBatches<Request, Outcome | undefined>(async (requests) => {
-    const firsts = [...new Map(requests.toReversed().map((each) => [each.txnId, each])).values()];
+    const firsts = [...firstOfEach(requests, ({ txnId }) => txnId).values()];
     const outcomes = await takeAll(firsts).catch((error: unknown) => {
       if (databaseErrorKind(error) !== 'data') throw error;
       return [];

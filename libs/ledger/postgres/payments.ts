@@ -14,6 +14,7 @@ import {
   compare,
   firstOfEach,
   paymentMovement,
+  refuseBadEnd,
   refuseBadTexts,
   settledPayment,
   settlementEvent,
@@ -73,7 +74,7 @@ export function openPostgresLedger(database: Database): Ledger {
     awaitCustomer: (request) => awaitCustomer(database, request),
     authorize: (request) => authorize(database, request),
     settle: async (request) => {
-      settleParameters(request, request.chargeId);
+      refuseBadEnd(request.result, request.chargeId);
       return settle(request);
     },
     noteDispute: (report) => noteDispute(database, report),
@@ -92,7 +93,7 @@ const roundsMax = 3;
 
 /** Posts a batch by `Ledger.post`'s contract. */
 async function postPayments(database: Database, batch: readonly Posting[]): Promise<PostOutcome[]> {
-  const firsts = firstOfEach(batch);
+  const firsts = firstOfEach(batch, ({ payment }) => payment.txnId);
   const made = new Set<TxnId>();
   const states = new Map<TxnId, RowState>();
   for (let round = 0; states.size < firsts.size; round += 1) {
@@ -203,6 +204,7 @@ async function settlePayments(
 
 /** Settles one payment whose row's lock the transaction holds. */
 export async function settleIn(tx: Queryable, request: SettleRequest): Promise<SettleOutcome> {
+  refuseBadEnd(request.result, request.chargeId);
   const [outcome] = await settlePayments(tx, [request]);
   return outcome ?? { outcome: 'stale' };
 }

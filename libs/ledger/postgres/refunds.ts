@@ -1,7 +1,7 @@
 import { refundEventOf } from '@triplock/contracts';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import type { SettleOutcome } from '../ledger.ts';
-import { refundMovement } from '../outcomes.ts';
+import { refundMovement, refuseBadEnd } from '../outcomes.ts';
 import {
   resultOf,
   type RefundDecision,
@@ -100,6 +100,7 @@ async function insert(
 /** Settles a refund by `Refunds.settle`'s contract, in the transaction that it is given. */
 async function settleRefund(tx: Queryable, request: SettleRefundRequest): Promise<SettleOutcome> {
   const { txnId, traceparent, settledAt, payment } = request;
+  refuseBadEnd(request.result, request.refundId);
   const parameters = settleParameters(request, request.refundId);
   const [settled] = await tx.query<SettledRow>(sql.settleRefund, parameters);
   if (settled === undefined) return { outcome: 'stale' };

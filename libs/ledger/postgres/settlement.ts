@@ -19,7 +19,7 @@ import {
   type Queryable,
 } from '@triplock/postgres';
 import { UnpostableError, type Posting } from '../ledger.ts';
-import { failureIn, refuseBadTexts } from '../outcomes.ts';
+import { failureIn } from '../outcomes.ts';
 import type { RefundPosting } from '../refunds.ts';
 
 const sql = loadStatements(import.meta.url, 'settlement.sql', [
@@ -31,17 +31,12 @@ const sql = loadStatements(import.meta.url, 'settlement.sql', [
 /** A final state for one row; what settling a payment and a refund have in common. */
 type SettledAs = { txnId: TxnId; version: number; result: Settlement; settledAt: Date };
 
-/**
- * The parameters of both, in their order; `providerId` is what the provider calls it.
- *
- * @throws UnpostableError for a text that no ledger holds.
- */
+/** The parameters of both, in their order. */
 export function settleParameters(
   { txnId, version, result, settledAt }: SettledAs,
   providerId: string | undefined,
 ): unknown[] {
   const { code, message } = failureIn(result) ?? { code: null, message: null };
-  refuseBadTexts([code, message, providerId]);
   return [txnId, version, result.state, code, message, settledAt, providerId ?? null];
 }
 

@@ -86,7 +86,7 @@ export async function postPayments(
   batch: readonly Posting[],
 ): Promise<PostOutcome[]> {
   if (batch.length === 0) return [];
-  const firsts = firstOfEach(batch);
+  const firsts = firstOfEach(batch, ({ payment }) => payment.txnId);
   for (const { payment } of firsts.values()) refuseBadTexts(Object.values(payment.details));
   return blamingInput(() =>
     database.transaction(async (tx) => {

@@ -10,14 +10,14 @@ import {
   type Posting,
   refundMovement,
   type RefundPosting,
-  refuseBadTexts,
+  refuseBadEnd,
   settlementEvent,
   type SettleOutcome,
   type SettleRefundRequest,
   type SettleRequest,
   UnpostableError,
 } from '@triplock/ledger';
-import { type EventId, isFollowUp, type Settlement, type TxnId } from '@triplock/payments';
+import { type EventId, isFollowUp, type TxnId } from '@triplock/payments';
 import {
   finalColumns,
   insertEntry,
@@ -91,12 +91,6 @@ async function endPayment(
   if (entry !== undefined) tx.write(insertEntry(txnId, entry));
   tx.write(insertEvent(settlementEvent(settled, Number(events)), traceparent));
   await wakeRefunds(tx, txnId, ending);
-}
-
-/** Refuses what a provider says of an end where no ledger holds it. @throws UnpostableError */
-function refuseBadEnd(result: Settlement, providerId: string | undefined): void {
-  const failure = failureIn(result);
-  refuseBadTexts([failure?.code, failure?.message, providerId]);
 }
 
 /** Whether a row can still be changed by who saw that version of it. */
