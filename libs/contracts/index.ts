@@ -3,7 +3,7 @@ export * from './http/idempotency-key.ts';
 export * from './http/list-query.ts';
 export * from './http/payment.ts';
 export * from './http/problem.ts';
-export * from './http/refund.ts';
+export * from './http/follow-up.ts';
 export * from './http/settlement.ts';
 export * from './http/strict-json.ts';
 export * from './http/validation.ts';

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
   encodePaymentAccepted,
-  encodeRefundAccepted,
+  encodeFollowUpAccepted,
   paymentRequestSchema,
   refundRequestSchema,
 } from '@triplock/contracts';
@@ -13,7 +13,7 @@ import {
   columnGroups,
   detailFields,
   paymentColumns,
-  refundColumns,
+  followUpColumns,
   transactionColumns,
 } from './columns.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
@@ -94,7 +94,7 @@ test('what posts, finds, lists and settles names every column', () => {
   const ofCharges = without(ended, ['state', 'failure_code', 'failure_message', 'settled_at']);
   const posted = without(transactionColumns, [...notPosted, ...ofCharges]);
   areThose(post, namesIn(cut(post, insert, /\)/)), posted);
-  const refund = 'libs/ledger/postgres/refunds.sql';
+  const refund = 'libs/ledger/postgres/follow-ups.sql';
   const notYet = [...amount, ...without(ended, ['state']), ...byOthers];
   const refundPosted = without(transactionColumns, [...notYet, 'payment_method', 'reference']);
   areThose(refund, namesIn(cut(refund, insert, /\)/)), refundPosted);
@@ -112,7 +112,7 @@ test('what posts, finds, lists and settles names every column', () => {
   assert.deepEqual(kinds.sort(), ['payment', 'payment', 'refund', 'refund'], transactionsSql);
   for (const names of lists) {
     const isRefund = names.includes('requested_amount');
-    areThose(transactionsSql, names, isRefund ? refundColumns : paymentColumns);
+    areThose(transactionsSql, names, isRefund ? followUpColumns : paymentColumns);
   }
 });
 
@@ -137,7 +137,7 @@ test('every field that a partner may send has a column, or is one of the details
   const onTheWire = (name: string) =>
     name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   const paymentFields = [...asked, ...amount, ...detailFields.payment.map(onTheWire)];
-  const refundFields = ['amount', ...detailFields.refund.map(onTheWire)];
+  const refundFields = ['amount', ...detailFields.followUp.map(onTheWire)];
   const unsaved = (fields: object, columns: readonly string[]) =>
     without(Object.keys(fields), columns);
   const mend = 'libs/ledger/columns.ts and the tables, or detailFields there';
@@ -149,7 +149,7 @@ test('every field that a partner may send has a column, or is one of the details
   const refund = aRefund(payment, { amount: 1n, reason: 'broken' });
   const record = JSON.parse(String(encodePaymentAccepted(payment, traceparent).value)) as object;
   assert.deepEqual(unsaved(record, [...paymentFields, ...own]), [], mend);
-  const other = JSON.parse(String(encodeRefundAccepted(refund, traceparent).value)) as object;
+  const other = JSON.parse(String(encodeFollowUpAccepted(refund, traceparent).value)) as object;
   assert.deepEqual(unsaved(other, [...asked, ...refundFields, ...own]), [], mend);
   const sendable = Object.keys({
     ...paymentRequestSchema.properties,

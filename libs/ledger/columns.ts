@@ -70,7 +70,7 @@ const notOfPayments = [
   'traceparent',
 ] as const satisfies readonly Column[];
 
-const notOfRefunds = [
+const notOfFollowUps = [
   'payment_method',
   'reference',
   'events',
@@ -89,12 +89,12 @@ const notOfRefunds = [
 /** What a payment is read from. */
 export type PaymentColumn = Exclude<Column, (typeof notOfPayments)[number]>;
 /** What a refund, capture or cancellation is read from, its charge being its payment's. */
-export type RefundColumn = Exclude<Column, (typeof notOfRefunds)[number]>;
+export type FollowUpColumn = Exclude<Column, (typeof notOfFollowUps)[number]>;
 
 /** The columns of a payment. */
 export const paymentColumns: readonly Column[] = without(notOfPayments);
 /** The columns of a refund. */
-export const refundColumns: readonly Column[] = without(notOfRefunds);
+export const followUpColumns: readonly Column[] = without(notOfFollowUps);
 
 /**
  * The fields that share the column `details`, as JSON text: the ledger does not compute with them,
@@ -102,7 +102,7 @@ export const refundColumns: readonly Column[] = without(notOfRefunds);
  */
 export const detailFields = {
   payment: ['returnUrl', 'captureMethod', 'description', 'metadata'],
-  refund: ['reason'],
+  followUp: ['reason'],
 } as const;
 
 function without(others: readonly Column[]): readonly Column[] {

@@ -14,7 +14,7 @@ import {
   type Fingerprint,
   type JsonObject,
   type Payment,
-  type Refund,
+  type FollowUp,
   type Settlement,
   type TransactionState,
   type TxnId,
@@ -157,8 +157,8 @@ export function paymentMovement(payment: Payment): Entry | undefined {
 }
 
 /** What a refund or capture that is final moves; nothing when it failed, as a cancellation does. */
-export function refundMovement(refund: Refund): Entry | undefined {
-  const { kind, partnerId, state, money, provider } = refund;
+export function followUpMovement(followUp: FollowUp): Entry | undefined {
+  const { kind, partnerId, state, money, provider } = followUp;
   if (state !== 'succeeded' || money === undefined) return undefined;
   const movement = { partnerId, money, provider: provider?.name };
   switch (kind) {

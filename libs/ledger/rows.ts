@@ -1,6 +1,6 @@
 import type {
   AcceptedPayment,
-  AcceptedRefund,
+  AcceptedFollowUp,
   Currency,
   Fingerprint,
   FollowUpKind,
@@ -11,13 +11,13 @@ import type {
   PaymentKind,
   ProviderCharge,
   ProviderName,
-  Refund,
-  RefundDetails,
+  FollowUp,
+  FollowUpDetails,
   TransactionKind,
   TransactionState,
   TxnId,
 } from '@triplock/payments';
-import { type Column, detailFields, type PaymentColumn, type RefundColumn } from './columns.ts';
+import { type Column, detailFields, type PaymentColumn, type FollowUpColumn } from './columns.ts';
 
 /** A row of `ledger.transactions`, as the driver of PostgreSQL gives it back. */
 export type TransactionRow = {
@@ -73,7 +73,7 @@ export type PaymentRow = Row<PaymentColumn> & {
 };
 
 /** A refund as transactions.sql gives it back, with the charge of its payment. */
-export type RefundRow = Row<RefundColumn> & { kind: FollowUpKind; payment_id: string };
+export type FollowUpRow = Row<FollowUpColumn> & { kind: FollowUpKind; payment_id: string };
 
 /** The payment that a row holds; fields that the request left out are left out again. */
 export function paymentOf(row: PaymentRow): Payment {
@@ -103,7 +103,7 @@ export function paymentOf(row: PaymentRow): Payment {
 }
 
 /** The refund that a row holds; fields that the request left out are left out again. */
-export function refundOf(row: RefundRow): Refund {
+export function followUpOf(row: FollowUpRow): FollowUp {
   const { amount, currency, provider_refund_id: refundId } = row;
   const { provider } = providerOf(row);
   return {
@@ -117,7 +117,7 @@ export function refundOf(row: RefundRow): Refund {
     paymentId: row.payment_id as TxnId,
     details: {
       ...(row.requested_amount === null ? {} : { amount: row.requested_amount }),
-      ...(detailsOf(row) as OtherRefundDetails),
+      ...(detailsOf(row) as OtherFollowUpDetails),
     },
     state: row.state,
     version: row.version,
@@ -133,7 +133,7 @@ export function refundOf(row: RefundRow): Refund {
 }
 
 type OtherPaymentDetails = Pick<PaymentDetails, (typeof detailFields.payment)[number]>;
-type OtherRefundDetails = Pick<RefundDetails, (typeof detailFields.refund)[number]>;
+type OtherFollowUpDetails = Pick<FollowUpDetails, (typeof detailFields.followUp)[number]>;
 
 /** What a payment's column `details` holds, before it is text; null when none of it was sent. */
 export function otherDetails({ details }: AcceptedPayment): OtherPaymentDetails | null {
@@ -141,8 +141,8 @@ export function otherDetails({ details }: AcceptedPayment): OtherPaymentDetails 
 }
 
 /** The same of a refund. */
-export function otherRefundDetails({ details }: AcceptedRefund): OtherRefundDetails | null {
-  return sentOf(details, detailFields.refund);
+export function otherFollowUpDetails({ details }: AcceptedFollowUp): OtherFollowUpDetails | null {
+  return sentOf(details, detailFields.followUp);
 }
 
 function sentOf<Details, Name extends keyof Details>(

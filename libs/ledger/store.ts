@@ -4,15 +4,15 @@ import type { Ledger } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
 import { openAnnouncer, openPostgresOutbox } from './postgres/outbox.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
-import { openPostgresRefunds } from './postgres/refunds.ts';
+import { openPostgresFollowUps } from './postgres/follow-ups.ts';
 import { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
-import type { Refunds } from './refunds.ts';
+import type { FollowUps } from './follow-ups.ts';
 import type { TakeDue, WakeDue } from './unfinished.ts';
 
 /** Every port of one ledger, over one connection: closing the ledger or the outbox closes it. */
 export type LedgerPorts = {
   ledger: Ledger;
-  refunds: Refunds;
+  followUps: FollowUps;
   outbox: Outbox;
   takeDue: TakeDue;
   wakeDue: WakeDue;
@@ -68,7 +68,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
     const database = openPostgres();
     const announced = openAnnouncer(database);
     const ledger = openPostgresLedger(database);
-    const refunds = openPostgresRefunds(database);
+    const refunds = openPostgresFollowUps(database);
     return {
       ledger: {
         ...ledger,
@@ -79,7 +79,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
         noteDispute: announced(ledger.noteDispute),
         recordKeyConflict: announced(ledger.recordKeyConflict),
       },
-      refunds: {
+      followUps: {
         ...refunds,
         post: announced(refunds.post),
         settle: announced(refunds.settle),

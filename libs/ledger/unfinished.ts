@@ -1,4 +1,4 @@
-import type { Payment, ProviderName, Refund, TxnId } from '@triplock/payments';
+import type { Payment, ProviderName, FollowUp, TxnId } from '@triplock/payments';
 
 /**
  * How long a pending row is left to the worker that posted it, milliseconds: longer than a charge
@@ -10,7 +10,7 @@ export const ownMs = 20_000;
 /** A pending row that was not finished in time, as it is now. */
 export type DueTransaction =
   | { kind: 'payment'; payment: Payment; traceparent: string }
-  | { kind: 'refund'; refund: Refund; traceparent: string }
+  | { kind: 'refund'; followUp: FollowUp; traceparent: string }
   /** Taken like the others, and its contents make no sense: a person has to mend it. */
   | { kind: 'unreadable'; txnId: TxnId; error: unknown };
 

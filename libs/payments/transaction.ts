@@ -119,7 +119,7 @@ export type Payment = AcceptedPayment &
   };
 
 /** What the partner asked for; absent fields were absent in the request. */
-export type RefundDetails = {
+export type FollowUpDetails = {
   /**
    * Minor units of the payment's currency; absent: all that is left when it is posted. A
    * cancellation has none.
@@ -130,18 +130,18 @@ export type RefundDetails = {
 };
 
 /**
- * A refund as the gateway accepted it, or in its image a capture or a cancellation: they share
- * everything but what becomes of the payment's money.
+ * A refund, capture or cancellation of a payment as the gateway accepted it: they share everything
+ * but what becomes of the payment's money.
  */
-export type AcceptedRefund = Accepted & {
+export type AcceptedFollowUp = Accepted & {
   readonly kind: FollowUpKind;
   /** The payment whose money it is about. Record and events are ordered behind it. */
   readonly paymentId: TxnId;
-  readonly details: RefundDetails;
+  readonly details: FollowUpDetails;
 };
 
 /** The same as the ledger holds it. */
-export type Refund = AcceptedRefund &
+export type FollowUp = AcceptedFollowUp &
   TransactionProgress & {
     /**
      * What goes back, is captured or let go, held on the payment; absent while it waits, or when

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { asSent, refundAsSent, responseVersion } from '@triplock/contracts';
+import { asSent, followUpAsSent, responseVersion } from '@triplock/contracts';
 import {
   deriveTxnId,
   fingerprint,
   type AcceptedPayment,
-  type AcceptedRefund,
+  type AcceptedFollowUp,
   type Currency,
   type FollowUpKind,
   type IdempotencyKey,
   type PartnerId,
   type PaymentDetails,
   type PaymentKind,
-  type RefundDetails,
+  type FollowUpDetails,
 } from '@triplock/payments';
 
 /** What a test wants to be special about a payment; the rest is made up. */
@@ -75,13 +75,13 @@ export type RefundWish = {
   key?: string;
   partner?: string;
   acceptedAt?: Date;
-} & RefundDetails;
+} & FollowUpDetails;
 
 /**
  * An accepted refund of a payment, or a capture or cancellation, by that payment's partner unless
  * another is wished for.
  */
-export function aRefund(payment: AcceptedPayment, wish: RefundWish = {}): AcceptedRefund {
+export function aRefund(payment: AcceptedPayment, wish: RefundWish = {}): AcceptedFollowUp {
   const { kind = 'refund', key, partner, acceptedAt, ...details } = wish;
   const partnerId = (partner ?? payment.partnerId) as PartnerId;
   const idempotencyKey = (key ?? `key-${randomBytes(8).toString('hex')}`) as IdempotencyKey;
@@ -91,7 +91,7 @@ export function aRefund(payment: AcceptedPayment, wish: RefundWish = {}): Accept
     txnId: deriveTxnId(kind, partnerId, idempotencyKey),
     partnerId,
     key: idempotencyKey,
-    fingerprint: fingerprint({ method: 'POST', path, body: refundAsSent(details) }),
+    fingerprint: fingerprint({ method: 'POST', path, body: followUpAsSent(details) }),
     responseVersion,
     acceptedAt: acceptedAt ?? new Date(),
     paymentId: payment.txnId,

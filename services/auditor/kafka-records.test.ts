@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { encodePaymentAccepted, encodeRefundAccepted } from '@triplock/contracts';
+import { encodePaymentAccepted, encodeFollowUpAccepted } from '@triplock/contracts';
 import { createMetrics, createLogger } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { ReceivedRecord } from '@triplock/transport';
@@ -58,7 +58,7 @@ test('a refund is remembered with its payment, and with its amount if it says on
   const payment = aPayment();
   const refunds = [aRefund(payment, { amount: 7n }), aRefund(payment)];
   const records = refunds.map((refund) => {
-    const { key, value } = encodeRefundAccepted(refund, '');
+    const { key, value } = encodeFollowUpAccepted(refund, '');
     return aRecord({ key: Buffer.from(key), value });
   });
   await accept({ records });

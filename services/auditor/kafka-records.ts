@@ -1,6 +1,6 @@
 import { decodeAccepted, type DeadLetterHeaders } from '@triplock/contracts';
-import { detailsText, otherDetails, otherRefundDetails } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import { detailsText, otherDetails, otherFollowUpDetails } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { inBatches } from '@triplock/runtime';
 import type { ReadFirst, RecordBatch, ReceivedRecord, SkippedOffsets } from '@triplock/transport';
@@ -125,7 +125,7 @@ function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {
         rows.accepted.push({ ...paymentRow(decoded.payment), ...offsetOf(record) });
         break;
       case 'refund':
-        rows.accepted.push({ ...refundRow(decoded.refund), ...offsetOf(record) });
+        rows.accepted.push({ ...refundRow(decoded.followUp), ...offsetOf(record) });
         break;
       case 'refused': {
         const { reason } = decoded;
@@ -153,18 +153,18 @@ function paymentRow(payment: AcceptedPayment) {
   };
 }
 
-function refundRow(refund: AcceptedRefund) {
+function refundRow(refund: AcceptedFollowUp) {
   const { amount } = refund.details;
   return {
     kind: refund.kind,
     ...commonOf(refund),
     payment_id: refund.paymentId,
     ...(amount === undefined ? {} : { amount: Number(amount) }),
-    details: detailsText(otherRefundDetails(refund)),
+    details: detailsText(otherFollowUpDetails(refund)),
   };
 }
 
-function commonOf(accepted: AcceptedPayment | AcceptedRefund) {
+function commonOf(accepted: AcceptedPayment | AcceptedFollowUp) {
   return {
     txn_id: accepted.txnId,
     fingerprint: accepted.fingerprint,
@@ -206,14 +206,14 @@ function deadLetterOf(record: ReceivedRecord) {
     case 'payment':
       return { ...source, ...identityOf(decoded.payment) };
     case 'refund':
-      return { ...source, ...identityOf(decoded.refund) };
+      return { ...source, ...identityOf(decoded.followUp) };
     case 'refused':
       return { ...source, txn_id: null, fingerprint: null };
   }
   return decoded satisfies never;
 }
 
-function identityOf({ txnId, fingerprint }: AcceptedPayment | AcceptedRefund) {
+function identityOf({ txnId, fingerprint }: AcceptedPayment | AcceptedFollowUp) {
   return { txn_id: txnId, fingerprint };
 }
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { messageHandler } from '@triplock/consumer';
-import { encodePaymentEvent, refundEventOf, type PaymentEvent } from '@triplock/contracts';
-import type { Refund } from '@triplock/payments';
+import { encodePaymentEvent, followUpEventOf, type PaymentEvent } from '@triplock/contracts';
+import type { FollowUp } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { IncomingMessage } from '@triplock/transport';
@@ -56,14 +56,14 @@ test('every copy of an event is counted, and an altered one is recognized', asyn
 
 test('a refund that failed because nothing of it fitted has no amount', async (context) => {
   const { handle, rows } = await anAuditor(context);
-  const failed: Refund = {
+  const failed: FollowUp = {
     ...aRefund(aPayment()),
     state: 'failed',
     version: 2,
     settledAt: new Date(),
     failure: { code: 'amount_exceeds_refundable', message: 'More than what is left.' },
   };
-  const event = refundEventOf({ refund: failed, orderedBy: failed.paymentId, sequence: 2 });
+  const event = followUpEventOf({ followUp: failed, orderedBy: failed.paymentId, sequence: 2 });
   await handle(messageOf(event));
   assert.deepEqual(await rows('SELECT event_type, sequence, amount, currency FROM published'), [
     { event_type: 'refund.failed', sequence: 2, amount: null, currency: null },

@@ -1,5 +1,5 @@
 import type { Claims } from '@triplock/claims';
-import type { Ledger, Refunds } from '@triplock/ledger';
+import type { Ledger, FollowUps } from '@triplock/ledger';
 import type {
   Settlements,
   TargetPolicy,
@@ -28,7 +28,7 @@ export type Gateway = {
   /** Who waits for either. */
   backlogs: Readonly<Record<'claims' | 'appends', Backlog>>;
   ledger: Ledger;
-  refunds: Refunds;
+  refunds: FollowUps;
   settlements: Settlements;
   endpoints: WebhookEndpoints;
   deliveries: WebhookDeliveries;

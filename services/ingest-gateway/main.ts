@@ -39,7 +39,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   const metrics = gatewayMetrics(service.metrics, claims, backlogs);
   const database = openGatewayDatabase(config, service);
   const store = await openLedgerStore(config, () => database, { callLimitMs: budgetMs });
-  const { ledger, refunds } = store;
+  const { ledger, followUps } = store;
   if (store.store !== 'postgres') service.onClose('ledger', () => ledger.close());
   const partners = openPartners(database);
 
@@ -63,7 +63,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     backlogs,
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
-    refunds: { ...refunds, find: shareReads((txnId: TxnId) => refunds.find(txnId)) },
+    refunds: { ...followUps, find: shareReads((txnId: TxnId) => followUps.find(txnId)) },
     settlements: openSettlements(database),
     endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),
     actionKeys: config.ACTION_KEYS,

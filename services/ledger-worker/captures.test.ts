@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
-import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
 import {
   aPayment,
   aRefund,
@@ -45,12 +45,9 @@ async function captureByHand(intentId: string, amount: number): Promise<void> {
 async function aCapturing(context: TestContext) {
   const refunding = await aRefunding(context);
   const { owner, worker, refund } = refunding;
-  const rowOf = async ({ txnId }: AcceptedPayment | AcceptedRefund) => {
-    const [row] = await owner.query<{
-      state: string;
-      code: string | null;
-      captured: bigint | null;
-    }>(
+  const rowOf = async ({ txnId }: AcceptedPayment | AcceptedFollowUp) => {
+    type Row = { state: string; code: string | null; captured: bigint | null };
+    const [row] = await owner.query<Row>(
       `SELECT state, failure_code AS code, amount_captured AS captured
        FROM ledger.transactions WHERE txn_id = $1`,
       [txnId],
@@ -67,7 +64,8 @@ async function aCapturing(context: TestContext) {
     await worker.resolve();
   };
   /** Passes of the resolver, until it has ended so. */
-  const endsAs = (one: AcceptedPayment | AcceptedRefund, ...end: [state: string, code?: string]) =>
+  type Ends = AcceptedPayment | AcceptedFollowUp;
+  const endsAs = (one: Ends, ...end: [state: string, code?: string]) =>
     eventually(async () => {
       await pass();
       const row = await rowOf(one);
@@ -84,7 +82,7 @@ async function aCapturing(context: TestContext) {
     );
     return rows.map(({ event_type }) => event_type);
   };
-  const ask = (...asked: AcceptedRefund[]) => refund(...asked);
+  const ask = (...asked: AcceptedFollowUp[]) => refund(...asked);
   return { ...refunding, rowOf, intentOf, pass, endsAs, capture, cancellation, types, ask };
 }
 

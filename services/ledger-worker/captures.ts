@@ -1,4 +1,4 @@
-import { canceledBy, refusalOf, type SettleRefundRequest } from '@triplock/ledger';
+import { canceledBy, refusalOf, type SettleFollowUpRequest } from '@triplock/ledger';
 import type { Payment, TxnId } from '@triplock/payments';
 import {
   nextAttempt,
@@ -6,12 +6,12 @@ import {
   type CaptureRequest,
   type Unknown,
 } from '@triplock/provider';
-import { giveBack, settle, type RefundToGive } from './refunds.ts';
+import { giveBack, settle, type FollowUpToDo } from './refunds.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** Has the provider do what follows a payment, once, and settles it. */
-export async function followUp(worker: Worker, given: RefundToGive): Promise<AttemptOutcome> {
-  const { kind } = given.refund;
+export async function carryOut(worker: Worker, given: FollowUpToDo): Promise<AttemptOutcome> {
+  const { kind } = given.followUp;
   switch (kind) {
     case 'refund':
       return giveBack(worker, given);
@@ -33,17 +33,17 @@ export async function followUp(worker: Worker, given: RefundToGive): Promise<Att
  * rows end as the provider's books have it. One that meets another amount met such a person too. It
  * fails and lets go of the payment, which stays pending until a capture of that amount comes.
  */
-async function endAuthorization(worker: Worker, given: RefundToGive): Promise<AttemptOutcome> {
-  const { refund, traceparent, asked } = given;
-  const payment = await worker.ledger.find(refund.paymentId);
+async function endAuthorization(worker: Worker, given: FollowUpToDo): Promise<AttemptOutcome> {
+  const { followUp, traceparent, asked } = given;
+  const payment = await worker.ledger.find(followUp.paymentId);
   if (payment === undefined)
-    throw new Error(`the payment of ${refund.kind} ${refund.txnId} is gone`);
-  const seen = await askProvider(worker, { refund, payment, asked });
+    throw new Error(`the payment of ${followUp.kind} ${followUp.txnId} is gone`);
+  const seen = await askProvider(worker, { followUp, payment, asked });
   const end = endOf(given, seen);
   switch (end.outcome) {
     case 'ended': {
       const { result, payment: ends } = end;
-      return settle(worker, refund, { traceparent, result, ...(ends && { payment: ends }) });
+      return settle(worker, followUp, { traceparent, result, ...(ends && { payment: ends }) });
     }
     case 'waiting':
       return end;
@@ -57,21 +57,21 @@ async function endAuthorization(worker: Worker, given: RefundToGive): Promise<At
 /** Nothing is asked for twice where the intent shows that it was done. */
 async function askProvider(
   worker: Worker,
-  { refund, payment, asked }: Pick<RefundToGive, 'refund' | 'asked'> & { payment: Payment },
+  { followUp, payment, asked }: Pick<FollowUpToDo, 'followUp' | 'asked'> & { payment: Payment },
 ): Promise<CaptureOutcome> {
   const { provider, crashPoints } = worker;
-  const { intentId } = refund.provider;
+  const { intentId } = followUp.provider;
   const intent = { intentId, txnId: payment.txnId, money: payment.details.money };
   if (asked === 'perhaps') {
     const seen = await provider.readIntent(intent);
     if (seen.outcome !== 'authorized') return seen;
   }
-  if (refund.kind === 'cancellation') {
+  if (followUp.kind === 'cancellation') {
     const ended = await provider.cancelIntent({ ...intent, because: 'requested_by_customer' });
     await crashPoints.reached('worker.cancelled');
     return ended;
   }
-  const { partnerId, key, money } = refund;
+  const { partnerId, key, money } = followUp;
   const caller = { kind: 'capture' as const, partnerId, key, attempt: 1 };
   const captured = await capture(worker, { ...caller, ...intent, amount: money.amount });
   await crashPoints.reached('worker.captured');
@@ -94,16 +94,16 @@ async function capture(worker: Worker, request: CaptureRequest): Promise<Capture
 }
 
 type End =
-  | ({ outcome: 'ended' } & Pick<SettleRefundRequest, 'result' | 'payment'>)
+  | ({ outcome: 'ended' } & Pick<SettleFollowUpRequest, 'result' | 'payment'>)
   | { outcome: 'waiting' }
   | Unknown;
 
 /** What both rows come to: this one, and its payment unless that stays authorised. */
-function endOf({ refund }: Pick<RefundToGive, 'refund'>, seen: CaptureOutcome): End {
+function endOf({ followUp }: Pick<FollowUpToDo, 'followUp'>, seen: CaptureOutcome): End {
   switch (seen.outcome) {
     case 'succeeded': {
       const { chargeId, received: amount } = seen;
-      const isOurs = refund.kind === 'capture' && amount === refund.money.amount;
+      const isOurs = followUp.kind === 'capture' && amount === followUp.money.amount;
       if (!isOurs) {
         const failure = refusalOf('payment_already_captured');
         return { outcome: 'ended', result: { state: 'failed', failure } };
@@ -116,7 +116,7 @@ function endOf({ refund }: Pick<RefundToGive, 'refund'>, seen: CaptureOutcome): 
     }
     case 'declined': {
       const result = canceledBy(seen.failure);
-      const isOurs = refund.kind === 'cancellation' && seen.failure.code === 'payment_canceled';
+      const isOurs = followUp.kind === 'cancellation' && seen.failure.code === 'payment_canceled';
       const failed = { state: 'failed', failure: result.failure } as const;
       return {
         outcome: 'ended',
@@ -130,7 +130,9 @@ function endOf({ refund }: Pick<RefundToGive, 'refund'>, seen: CaptureOutcome): 
       return { outcome: 'waiting' };
     case 'authorized':
     case 'unconfirmed': {
-      const error = new Error(`the intent of ${refund.kind} ${refund.txnId} is ${seen.outcome}`);
+      const error = new Error(
+        `the intent of ${followUp.kind} ${followUp.txnId} is ${seen.outcome}`,
+      );
       return { outcome: 'unknown', error, kept: false, sent: true };
     }
     case 'unknown':

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ReservedRefund } from '@triplock/ledger';
+import type { ReservedFollowUp } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import type { CreateOutcome, Unknown } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics, openSlots } from '@triplock/runtime';
@@ -83,10 +83,10 @@ test('the second try of a refund looks for what the first may have done before i
   const accepted = aRefund(payment, { amount: 1n });
   const row = { ...accepted, state: 'pending', version: 2, settledAt: null } as const;
   const provider = { name: 'stripe', intentId: 'pi_1', chargeId: 'ch_1' } as const;
-  const refund = { ...row, money: payment.details.money, provider } as ReservedRefund;
+  const refund = { ...row, money: payment.details.money, provider } as ReservedFollowUp;
   const asking = {
     ...worker,
-    refunds: {
+    followUps: {
       find: async () => refund,
       settle: async () => ({ outcome: 'settled' }),
     },
@@ -101,7 +101,7 @@ test('the second try of a refund looks for what the first may have done before i
       },
     },
   } as unknown as Worker;
-  const work = { kind: 'refund', refund, traceparent, asked: 'never' } as const;
+  const work = { kind: 'refund', followUp: refund, traceparent, asked: 'never' } as const;
   assert.equal(await finishForBatch(asking, work), 'handed-over');
   await drain();
   assert.deepEqual(calls, ['ask', 'look', 'look']);

@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { UnpostableError, UnreadableRowError } from '@triplock/ledger';
 import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
-import { followUp } from './captures.ts';
+import { carryOut } from './captures.ts';
 import { chargePayment } from './charging.ts';
 import type { AttemptOutcomeName, StuckReason } from './metrics.ts';
-import type { RefundToGive } from './refunds.ts';
+import type { FollowUpToDo } from './refunds.ts';
 import type { AttemptOutcome, Stuck, Worker } from './worker.ts';
 
 /**
@@ -13,7 +13,7 @@ import type { AttemptOutcome, Stuck, Worker } from './worker.ts';
  */
 export type InFlight =
   | { kind: 'payment'; payment: AcceptedPayment; traceparent: string; posted: 'now' | 'before' }
-  | ({ kind: 'refund' } & RefundToGive);
+  | ({ kind: 'refund' } & FollowUpToDo);
 
 /** What its batch has to know. `handed-over`: it is pending, durable, and the work goes on. */
 export type BatchOutcome =
@@ -206,9 +206,9 @@ async function attemptOnce(worker: Worker, work: InFlight, isFirst: boolean): Pr
       return chargePayment(worker, { payment, traceparent: work.traceparent });
     }
     case 'refund': {
-      const refund = isFirst ? work : await unfinishedRefund(worker, work);
-      if (refund === undefined) return { outcome: 'already-recorded' };
-      return followUp(worker, refund);
+      const toDo = isFirst ? work : await unfinishedFollowUp(worker, work);
+      if (toDo === undefined) return { outcome: 'already-recorded' };
+      return carryOut(worker, toDo);
     }
     default:
       return work satisfies never;
@@ -224,15 +224,15 @@ async function unfinishedPayment({ ledger }: Worker, { txnId }: AcceptedPayment)
   return row === undefined || isFinal(row.state) ? undefined : row;
 }
 
-async function unfinishedRefund(
-  { refunds }: Worker,
-  { refund, traceparent }: RefundToGive,
-): Promise<RefundToGive | undefined> {
-  const row = await refunds.find(refund.txnId);
+async function unfinishedFollowUp(
+  { followUps }: Worker,
+  { followUp, traceparent }: FollowUpToDo,
+): Promise<FollowUpToDo | undefined> {
+  const row = await followUps.find(followUp.txnId);
   if (row === undefined || isFinal(row.state)) return undefined;
   // What was reserved stays so, and the charge is the payment's for ever.
-  const { money = refund.money, provider = refund.provider } = row;
-  return { refund: { ...row, money, provider }, traceparent, asked: 'perhaps' };
+  const { money = followUp.money, provider = followUp.provider } = row;
+  return { followUp: { ...row, money, provider }, traceparent, asked: 'perhaps' };
 }
 
 function batchOutcomeOf(
@@ -261,7 +261,7 @@ function nameOf(outcome: AttemptOutcome): AttemptOutcomeName {
 }
 
 function reportUnknown(worker: Worker, work: InFlight, because: Unknown): void {
-  const { acceptedAt } = work.kind === 'payment' ? work.payment : work.refund;
+  const { acceptedAt } = work.kind === 'payment' ? work.payment : work.followUp;
   reportStillUnknown(worker, { txnId: txnIdOf(work), acceptedAt, because });
 }
 
@@ -277,5 +277,5 @@ export function reportStillUnknown(
 }
 
 function txnIdOf(work: InFlight) {
-  return work.kind === 'payment' ? work.payment.txnId : work.refund.txnId;
+  return work.kind === 'payment' ? work.payment.txnId : work.followUp.txnId;
 }

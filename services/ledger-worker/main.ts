@@ -30,7 +30,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const metrics = workerMetrics(service.metrics);
 
   const store = await openLedger(config, service, metrics);
-  const { ledger, refunds, takeDue, wakeDue } = store;
+  const { ledger, followUps, takeDue, wakeDue } = store;
 
   const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
   const topic = config.ACCEPTED_TOPIC;
@@ -53,7 +53,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const { post, requireWritable } = watchPosting(openPosting({ ledger, metrics }, postLimits));
   const worker: Worker = {
     ledger,
-    refunds,
+    followUps,
     takeDue,
     wakeDue,
     provider,

@@ -4,9 +4,9 @@ import {
   type Ledger,
   type Posting,
   type PostOutcome,
-  type RefundPosting,
+  type FollowUpPosting,
 } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund, TxnId } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedFollowUp, TxnId } from '@triplock/payments';
 import {
   inBatches,
   inBatchSpan,
@@ -22,7 +22,7 @@ import type { WorkerMetrics } from './metrics.ts';
 export type PaymentRecord = { record: ReceivedRecord; posting: Posting; span: OpenSpan };
 
 /** A record of a refund, as it is to be posted, and the span in which it is taken to its end. */
-export type RefundRecord = { record: ReceivedRecord; posting: RefundPosting; span: OpenSpan };
+export type FollowUpRecord = { record: ReceivedRecord; posting: FollowUpPosting; span: OpenSpan };
 
 /** A record that can never be posted, and why. */
 export type DeadRecord = { record: ReceivedRecord; refusal: Refusal };
@@ -45,14 +45,14 @@ export type PendingOutcome = 'handed-over' | 'refund-waiting';
 /** Records by their kind; each kind keeps its order. */
 export type DecodedRecords = {
   payments: PaymentRecord[];
-  refunds: RefundRecord[];
+  followUps: FollowUpRecord[];
   refused: DeadRecord[];
 };
 
 /** Sorts records into payments, refunds, and those that are neither. */
 export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecords {
   const settledAt = new Date();
-  const sorted: DecodedRecords = { payments: [], refunds: [], refused: [] };
+  const sorted: DecodedRecords = { payments: [], followUps: [], refused: [] };
   for (const record of records) {
     const decoded = decodeAccepted(record);
     switch (decoded.outcome) {
@@ -62,9 +62,9 @@ export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecord
         break;
       }
       case 'refund': {
-        const { refund, traceparent } = decoded;
-        const posting = { refund, traceparent, settledAt };
-        sorted.refunds.push({ record, ...openRecordSpan(record, refund, posting) });
+        const { followUp, traceparent } = decoded;
+        const posting = { followUp, traceparent, settledAt };
+        sorted.followUps.push({ record, ...openRecordSpan(record, followUp, posting) });
         break;
       }
       case 'refused': {
@@ -85,7 +85,7 @@ export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecord
  */
 function openRecordSpan<AnyPosting extends { traceparent: string }>(
   { topic, partition, offset }: ReceivedRecord,
-  { txnId, partnerId }: AcceptedPayment | AcceptedRefund,
+  { txnId, partnerId }: AcceptedPayment | AcceptedFollowUp,
   posting: AnyPosting,
 ): { posting: AnyPosting; span: OpenSpan } {
   if (!isTracing()) return { posting, span: untracedSpan };

@@ -179,7 +179,7 @@ test('of two refunds under one key the first stands; that one and what nobody ca
     'unpostable',
   ]);
   assert.deepEqual(await cameTo(transfer), { succeeded: 2 });
-  assert.equal((await worker.refunds.find(winner.txnId))?.money?.amount, 100n);
+  assert.equal((await worker.followUps.find(winner.txnId))?.money?.amount, 100n);
   const reported = await owner.query(`
     SELECT FROM ledger.outbox WHERE event_type = 'payment.key_conflict'`);
   assert.equal(reported.length, 1);
@@ -191,7 +191,8 @@ test('a refund that was given back by a worker which died is found by the resolv
   await pay(card);
   await worker.allCommitted();
   const refund = aRefund(card, { amount: 400n });
-  const posted = await worker.refunds.post({ refund, traceparent, settledAt: new Date() });
+  const posting = { followUp: refund, traceparent, settledAt: new Date() };
+  const posted = await worker.followUps.post(posting);
   assert.equal(posted.outcome, 'reserved');
   // In our name and without our key: as after a day, when the provider has forgotten it.
   const { provider } = (await worker.ledger.find(card.txnId))!;

@@ -1,12 +1,12 @@
 import {
   UnpostableError,
   UnreadableRowError,
-  type RefundOutcome,
-  type ReservedRefund,
-  type SettleRefundRequest,
+  type FollowUpOutcome,
+  type ReservedFollowUp,
+  type SettleFollowUpRequest,
 } from '@triplock/ledger';
 import { mayBeForgotten, type RefundAtProvider, type RefundRequest } from '@triplock/provider';
-import type { RefundRecord } from './posting.ts';
+import type { FollowUpRecord } from './posting.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** Payments whose refunds are posted side by side: half of the ledger's connections. */
@@ -16,13 +16,13 @@ const paymentsMax = 4;
  * What posting one refund came to. `unpostable`: no ledger will ever store it; `unreadable`: it is
  * in the ledger already, and its row makes no sense.
  */
-export type RefundPostResult =
-  | RefundOutcome
+export type FollowUpPostResult =
+  | FollowUpOutcome
   | { outcome: 'unpostable'; detail: string }
   | { outcome: 'unreadable'; error: UnreadableRowError };
 
 /** A refund and what posting it came to. */
-export type PostedRefund = { refund: RefundRecord; result: RefundPostResult };
+export type PostedFollowUp = { followUp: FollowUpRecord; result: FollowUpPostResult };
 
 /**
  * Posts refunds, those of one payment in the order of their records, so that the first to arrive
@@ -32,12 +32,12 @@ export type PostedRefund = { refund: RefundRecord; result: RefundPostResult };
  *
  * @throws in an outage.
  */
-export async function postRefunds(
-  { refunds: ledger }: Worker,
-  refunds: readonly RefundRecord[],
-): Promise<PostedRefund[]> {
-  const posted: PostedRefund[] = [];
-  const post = async ({ posting }: RefundRecord): Promise<RefundPostResult> => {
+export async function postFollowUps(
+  { followUps: ledger }: Worker,
+  refunds: readonly FollowUpRecord[],
+): Promise<PostedFollowUp[]> {
+  const posted: PostedFollowUp[] = [];
+  const post = async ({ posting }: FollowUpRecord): Promise<FollowUpPostResult> => {
     try {
       return await ledger.post(posting);
     } catch (error) {
@@ -46,12 +46,12 @@ export async function postRefunds(
       return { outcome: 'unpostable', detail: error.message };
     }
   };
-  const byPayment = Map.groupBy(refunds, ({ posting }) => posting.refund.paymentId).values();
+  const byPayment = Map.groupBy(refunds, ({ posting }) => posting.followUp.paymentId).values();
   const postSome = async () => {
     // Whoever is free takes the next payment: they share the iterator.
     for (const ofOne of byPayment) {
       for (const refund of ofOne) {
-        posted.push({ refund, result: await refund.span.within(() => post(refund)) });
+        posted.push({ followUp: refund, result: await refund.span.within(() => post(refund)) });
       }
     }
   };
@@ -63,8 +63,8 @@ export async function postRefunds(
  * A reserved refund, capture or cancellation, and whether the provider may have been asked for it
  * before.
  */
-export type RefundToGive = {
-  refund: ReservedRefund;
+export type FollowUpToDo = {
+  followUp: ReservedFollowUp;
   traceparent: string;
   asked: 'never' | 'perhaps';
 };
@@ -85,14 +85,14 @@ export type RefundToGive = {
  */
 export async function giveBack(
   worker: Worker,
-  { refund, traceparent, asked }: RefundToGive,
+  { followUp, traceparent, asked }: FollowUpToDo,
 ): Promise<AttemptOutcome> {
-  const first = asked === 'never' && !mayBeForgotten(refund.acceptedAt);
-  const atProvider = await ask(worker, requestOf(refund), first ? 'never' : 'perhaps');
+  const first = asked === 'never' && !mayBeForgotten(followUp.acceptedAt);
+  const atProvider = await ask(worker, requestOf(followUp), first ? 'never' : 'perhaps');
   await worker.crashPoints.reached('worker.refunded');
   switch (atProvider.outcome) {
     case 'succeeded':
-      return settle(worker, refund, {
+      return settle(worker, followUp, {
         traceparent,
         result: { state: 'succeeded' },
         refundId: atProvider.refundId,
@@ -100,12 +100,12 @@ export async function giveBack(
     case 'refused': {
       const { failure, refundId } = atProvider;
       const result = { state: 'failed' as const, failure };
-      return settle(worker, refund, { traceparent, result, ...(refundId ? { refundId } : {}) });
+      return settle(worker, followUp, { traceparent, result, ...(refundId ? { refundId } : {}) });
     }
     case 'waiting': {
-      const { txnId, version } = refund;
-      if (refund.provider.refundId === undefined) {
-        await worker.refunds.storeRefundId({ txnId, version, refundId: atProvider.refundId });
+      const { txnId, version } = followUp;
+      if (followUp.provider.refundId === undefined) {
+        await worker.followUps.storeRefundId({ txnId, version, refundId: atProvider.refundId });
       }
       return { outcome: 'waiting' };
     }
@@ -120,7 +120,7 @@ export async function giveBack(
 async function ask(
   { provider }: Worker,
   request: RefundRequest,
-  asked: RefundToGive['asked'],
+  asked: FollowUpToDo['asked'],
 ): Promise<RefundAtProvider> {
   if (asked === 'perhaps') {
     const found = await provider.findRefund(request);
@@ -134,7 +134,7 @@ async function ask(
   return found.outcome === 'none' ? answer : found;
 }
 
-function requestOf(refund: ReservedRefund): RefundRequest {
+function requestOf(refund: ReservedFollowUp): RefundRequest {
   const { txnId, partnerId, key, money } = refund;
   const { intentId } = refund.provider;
   return { txnId, kind: 'refund', partnerId, key, intentId, money };
@@ -142,15 +142,15 @@ function requestOf(refund: ReservedRefund): RefundRequest {
 
 /** Settles one that was reserved; a worker that was faster has come to the same end. */
 export async function settle(
-  { refunds, crashPoints }: Worker,
-  { txnId, version }: ReservedRefund,
-  end: Pick<SettleRefundRequest, 'result' | 'traceparent' | 'refundId' | 'payment'>,
+  { followUps, crashPoints }: Worker,
+  { txnId, version }: ReservedFollowUp,
+  end: Pick<SettleFollowUpRequest, 'result' | 'traceparent' | 'refundId' | 'payment'>,
 ): Promise<AttemptOutcome> {
-  const settled = await refunds.settle({ txnId, version, settledAt: new Date(), ...end });
+  const settled = await followUps.settle({ txnId, version, settledAt: new Date(), ...end });
   if (settled.outcome === 'settled') {
     await crashPoints.reached('worker.settled');
     return { outcome: 'settled', state: end.result.state };
   }
-  const row = await refunds.find(txnId);
+  const row = await followUps.find(txnId);
   return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }

@@ -137,7 +137,7 @@ const letTimePass = ({ owner }: { owner: { query(sql: string): Promise<unknown> 
     WHERE state = 'pending'`);
 
 test('while the provider is left alone the resolver goes on with what needs none', async (context) => {
-  const { begin, drain, owner, due, ledger, refunds, settled } = await aBusyWorker(context);
+  const { begin, drain, owner, due, ledger, followUps, settled } = await aBusyWorker(context);
   await stripe.control('POST', '/faults', { fault: 'unavailable' });
   await due(slotsMax * 4);
   await eventually(async () => (await begin()) === 0);
@@ -146,7 +146,7 @@ test('while the provider is left alone the resolver goes on with what needs none
   const transfers = Array.from({ length: slotsMax * 2 }, () => aPayment());
   await ledger.post(transfers.map((payment) => ({ payment, traceparent })));
   const late = aRefund(transfers[0]!);
-  const posted = await refunds.post({ refund: late, traceparent, settledAt: new Date() });
+  const posted = await followUps.post({ followUp: late, traceparent, settledAt: new Date() });
   assert.deepEqual(posted, { outcome: 'waiting' });
   await letTimePass({ owner });
   while ((await begin()) > 0) await drain();
@@ -157,7 +157,7 @@ test('while the provider is left alone the resolver goes on with what needs none
     await drain();
     return (await settled()) === transfers.length + 1;
   });
-  assert.equal((await refunds.find(late.txnId))?.state, 'succeeded');
+  assert.equal((await followUps.find(late.txnId))?.state, 'succeeded');
 });
 
 test('a row that cannot be read raises an alarm, holds up none of the others, and is finished once mended', async (context) => {

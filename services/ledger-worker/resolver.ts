@@ -1,6 +1,6 @@
 import type { DueTransaction } from '@triplock/ledger';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
-import { followUp } from './captures.ts';
+import { carryOut } from './captures.ts';
 import { chargePayment } from './charging.ts';
 import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './in-flight.ts';
 import { bookTransferOf } from './posting.ts';
@@ -55,7 +55,7 @@ async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
     metrics.resolved.count('stuck');
     return reportStuck(worker, { ...due, because: 'unreadable' });
   }
-  const { txnId, partnerId, acceptedAt } = due.kind === 'payment' ? due.payment : due.refund;
+  const { txnId, partnerId, acceptedAt } = due.kind === 'payment' ? due.payment : due.followUp;
   // In the trace of the request, however long ago that was: the row has kept its context.
   const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
   const span = { name: `resolve ${due.kind}`, parent: due.traceparent, attributes };
@@ -87,7 +87,7 @@ async function finish(worker: Worker, due: Readable): Promise<AttemptOutcome> {
       if (due.payment.details.paymentMethod !== undefined) return chargePayment(worker, due);
       return finishBookTransfer(worker, due);
     case 'refund':
-      return finishRefund(worker, due);
+      return finishFollowUp(worker, due);
     default:
       return due satisfies never;
   }
@@ -105,22 +105,22 @@ async function finishBookTransfer(
     : { outcome: 'taken-over', state: 'pending' };
 }
 
-async function finishRefund(
+async function finishFollowUp(
   worker: Worker,
-  { refund, traceparent }: Extract<DueTransaction, { kind: 'refund' }>,
+  { followUp, traceparent }: Extract<DueTransaction, { kind: 'refund' }>,
 ): Promise<AttemptOutcome> {
-  const posted = await worker.refunds.post({ refund, traceparent, settledAt: new Date() });
+  const posted = await worker.followUps.post({ followUp, traceparent, settledAt: new Date() });
   switch (posted.outcome) {
     case 'reserved':
     case 'unfinished':
-      return followUp(worker, { refund: posted.refund, traceparent, asked: 'perhaps' });
+      return carryOut(worker, { followUp: posted.followUp, traceparent, asked: 'perhaps' });
     case 'settled':
     case 'waiting':
       return posted;
     case 'already-recorded':
       return { outcome: 'taken-over', state: posted.state };
     case 'key-conflict':
-      throw new Error(`refund ${refund.txnId} was posted and conflicts with itself`);
+      throw new Error(`refund ${followUp.txnId} was posted and conflicts with itself`);
     default:
       return posted satisfies never;
   }

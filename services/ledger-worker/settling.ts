@@ -12,13 +12,13 @@ import {
   type PostResult,
   type RecordOutcome,
 } from './posting.ts';
-import { postRefunds, type PostedRefund, type RefundPostResult } from './refunds.ts';
+import { postFollowUps, type PostedFollowUp, type FollowUpPostResult } from './refunds.ts';
 import type { Worker } from './worker.ts';
 
 /**
  * Refunds posted before the next heartbeat: each is a transaction of its own, some milliseconds.
  */
-const refundsMax = 100;
+const followUpsMax = 100;
 
 /**
  * Takes a batch of accepted payments and refunds to its end, in three steps: post, charge or give
@@ -40,7 +40,7 @@ export async function settleBatch(worker: Worker, batch: RecordBatch): Promise<R
   try {
     return await settleDecoded(worker, batch, decoded);
   } catch (error) {
-    for (const { span } of [...decoded.payments, ...decoded.refunds]) span.fail(error);
+    for (const { span } of [...decoded.payments, ...decoded.followUps]) span.fail(error);
     throw error;
   }
 }
@@ -48,7 +48,7 @@ export async function settleBatch(worker: Worker, batch: RecordBatch): Promise<R
 async function settleDecoded(
   worker: Worker,
   batch: RecordBatch,
-  { payments, refunds, refused }: DecodedRecords,
+  { payments, followUps, refused }: DecodedRecords,
 ): Promise<RecordOutcome[]> {
   const { crashPoints, limits } = worker;
   const outcomes: RecordOutcome[] = refused.map((dead) => ({ outcome: 'refused', dead }));
@@ -61,10 +61,12 @@ async function settleDecoded(
     );
     outcomes.push(...(await Promise.all(finished)));
   }
-  for (const some of chunksOf(refunds, refundsMax)) {
+  for (const some of chunksOf(followUps, followUpsMax)) {
     await batch.heartbeat();
-    const posted = await postRefunds(worker, some);
-    const finished = posted.map((each) => each.refund.span.run(() => finishRefund(worker, each)));
+    const posted = await postFollowUps(worker, some);
+    const finished = posted.map((each) =>
+      each.followUp.span.run(() => finishFollowUp(worker, each)),
+    );
     outcomes.push(...(await Promise.all(finished)));
   }
   await crashPoints.reached('worker.committed');
@@ -135,12 +137,12 @@ async function resume(
   throw new Error(`payment ${txnId} changed while it was resumed`);
 }
 
-async function finishRefund(
+async function finishFollowUp(
   worker: Worker,
-  { refund: { record, posting }, result }: PostedRefund,
+  { followUp: { record, posting }, result }: PostedFollowUp,
 ): Promise<RecordOutcome> {
   const { traceparent } = posting;
-  const { txnId } = posting.refund;
+  const { txnId } = posting.followUp;
   reportPosted(worker, result);
   switch (result.outcome) {
     case 'settled':
@@ -153,11 +155,11 @@ async function finishRefund(
     case 'unfinished': {
       await worker.crashPoints.reached('worker.reserved');
       const asked = result.outcome === 'reserved' ? 'never' : 'perhaps';
-      const reserved = { kind: 'refund', refund: result.refund, traceparent, asked } as const;
+      const reserved = { kind: 'refund', followUp: result.followUp, traceparent, asked } as const;
       return { outcome: await finishForBatch(worker, reserved), txnId };
     }
     case 'key-conflict':
-      return keyConflict(record, await worker.refunds.recordKeyConflict(posting));
+      return keyConflict(record, await worker.followUps.recordKeyConflict(posting));
     case 'unreadable':
       reportStuck(worker, { txnId, because: 'unreadable', error: result.error });
       return { outcome: 'handed-over', txnId };
@@ -169,7 +171,7 @@ async function finishRefund(
 }
 
 /** Counts what posting found in the ledger already. Another request's key is no duplicate. */
-function reportPosted({ metrics }: Worker, { outcome }: PostResult | RefundPostResult): void {
+function reportPosted({ metrics }: Worker, { outcome }: PostResult | FollowUpPostResult): void {
   annotateSpan({ 'triplock.guard.ledger': outcome });
   if (outcome === 'key-conflict') {
     metrics.conflicts.count('key-conflict');

@@ -53,7 +53,7 @@ test('a customer who authenticates, or fails to, is reported by Stripe’s own w
 });
 
 test('a bank that decides late is reported, for a payment and for a refund', async (context) => {
-  const { append, allCommitted, waiting, becomes, refunds } = await aReceiver(context);
+  const { append, allCommitted, waiting, becomes, followUps } = await aReceiver(context);
   await stripe.control('PUT', '/settings', { settleAfterMs: 3_600_000 });
   const bank = await waiting('pm_usBankAccount_success', 'USD');
   await stripe.control('POST', '/settle', { id: bank.intentId });
@@ -64,7 +64,7 @@ test('a bank that decides late is reported, for a payment and for a refund', asy
   await append(recordOf(payment));
   await append(refundRecordOf(refund));
   await allCommitted();
-  const row = await refunds.find(refund.txnId);
+  const row = await followUps.find(refund.txnId);
   assert.ok(row?.state === 'pending' && row.provider !== undefined && 'refundId' in row.provider);
   await stripe.control('POST', '/settle', { id: row.provider.refundId });
   await becomes(refund.txnId, 'succeeded');
@@ -110,7 +110,7 @@ test('a worker that fails once a dispute is noted hears of it again, and has tol
 });
 
 test('a refund that had succeeded and fails later changes nothing, and raises an alarm', async (context) => {
-  const { append, allCommitted, refunds, metrics, becomes } = await aReceiver(context);
+  const { append, allCommitted, followUps, metrics, becomes } = await aReceiver(context);
   const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_refundFail' });
   const refund = aRefund(payment, { amount: 400n });
   await append(recordOf(payment));
@@ -121,18 +121,18 @@ test('a refund that had succeeded and fails later changes nothing, and raises an
   assert.equal(await undone(), 0);
   await stripe.control('POST', '/settle', {});
   await eventually(async () => (await undone()) > 0);
-  assert.deepEqual(await refunds.find(refund.txnId), before);
+  assert.deepEqual(await followUps.find(refund.txnId), before);
 });
 
 test('a refund that fails before it succeeded, or is another one than ours, raises no alarm', async (context) => {
-  const { append, allCommitted, refunds, metrics, url } = await aReceiver(context);
+  const { append, allCommitted, followUps, metrics, url } = await aReceiver(context);
   for (const paymentMethod of ['pm_card_pendingRefund', 'pm_card_refundFail']) {
     const payment = aPayment({ amount: 1_250n, paymentMethod });
     const refund = aRefund(payment, { amount: 400n });
     for (const each of [recordOf(payment), refundRecordOf(refund)]) await append(each);
     await allCommitted();
     const { txnId } = refund;
-    const row = (await refunds.find(txnId))!;
+    const row = (await followUps.find(txnId))!;
     const id = row.state === 'pending' ? row.provider!.refundId : 're_other';
     const ours = { object: 'refund', payment_intent: 'pi_1', metadata: { txn_id: txnId } };
     const data = { object: { ...ours, id, status: 'failed' } };

@@ -263,12 +263,12 @@ async function wake(
  * differ.
  */
 async function alarmIfUndone(
-  { refunds, metrics, logger }: Worker,
+  { followUps, metrics, logger }: Worker,
   { id: eventId, failedRefund }: StripeEvent,
 ): Promise<void> {
   if (failedRefund === undefined) return;
   const { txnId, refundId } = failedRefund;
-  const row = await refunds.find(txnId);
+  const row = await followUps.find(txnId);
   const stored = row?.provider && 'refundId' in row.provider ? row.provider.refundId : undefined;
   if (row?.state !== 'succeeded' || stored !== refundId) return;
   metrics.refundsUndone.inc();

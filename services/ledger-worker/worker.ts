@@ -1,4 +1,4 @@
-import type { Ledger, Refunds, TakeDue, WakeDue } from '@triplock/ledger';
+import type { Ledger, FollowUps, TakeDue, WakeDue } from '@triplock/ledger';
 import type { FinalState, TransactionState } from '@triplock/payments';
 import type { CircuitBreaker, Unknown } from '@triplock/provider';
 import type { CrashPoints, Logger, SealingKeys, Slots } from '@triplock/runtime';
@@ -11,7 +11,7 @@ export type Worker = {
   ledger: Ledger;
   /** Posts payments; partitions share its statements. */
   post: PostPayments;
-  refunds: Refunds;
+  followUps: FollowUps;
   takeDue: TakeDue;
   wakeDue: WakeDue;
   provider: CircuitBreaker;

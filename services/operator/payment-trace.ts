@@ -216,7 +216,7 @@ function recordSeen(record: ReceivedRecord): RecordSeen {
     case 'payment':
       return { ...seen, txnId: decoded.payment.txnId, traceId: traceIdOf(decoded.traceparent) };
     case 'refund':
-      return { ...seen, txnId: decoded.refund.txnId, traceId: traceIdOf(decoded.traceparent) };
+      return { ...seen, txnId: decoded.followUp.txnId, traceId: traceIdOf(decoded.traceparent) };
     case 'refused':
       return { ...seen, txnId: undefined, traceId: undefined };
     default:

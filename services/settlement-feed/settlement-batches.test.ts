@@ -6,7 +6,7 @@ import {
   eventOf,
   keyConflictEventOf,
   paymentEventOf,
-  refundEventOf,
+  followUpEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
 import { openInbox } from '@triplock/inbox';
@@ -43,8 +43,8 @@ async function aFeed(context: TestContext) {
 /** The event of a refund of all of a payment, as its second. */
 function refunded(payment: AcceptedPayment, settledAt: string, amount?: bigint): PaymentEvent {
   const { money } = payment.details;
-  return refundEventOf({
-    refund: {
+  return followUpEventOf({
+    followUp: {
       ...aRefund(payment),
       state: 'succeeded',
       version: 2,

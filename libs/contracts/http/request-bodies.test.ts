@@ -8,7 +8,7 @@ import {
   validateWebhookEndpoint,
 } from './webhook-endpoint.ts';
 import fc from 'fast-check';
-import { validateRefundRequest } from './refund.ts';
+import { validateFollowUpRequest } from './follow-up.ts';
 
 function wrongInEndpoint(json: JsonValue | undefined): string[] | string {
   const validated = validateWebhookEndpoint(json);
@@ -143,7 +143,11 @@ test('what is no moment that RFC 3339 can write is refused', () => {
 });
 
 test('an empty object asks for all that is left', () => {
-  assert.deepEqual(validateRefundRequest({}), { outcome: 'valid', details: {}, body: {} });
+  assert.deepEqual(validateFollowUpRequest('refund', {}), {
+    outcome: 'valid',
+    details: {},
+    body: {},
+  });
 });
 
 test('amount and reason are kept as they were sent, up to their limits', () => {
@@ -154,7 +158,7 @@ test('amount and reason are kept as they were sent, up to their limits', () => {
   ]) {
     const { amount, ...rest } = body as { amount?: number; reason?: string };
     const details = { ...(amount === undefined ? {} : { amount: BigInt(amount) }), ...rest };
-    assert.deepEqual(validateRefundRequest(body), { outcome: 'valid', details, body });
+    assert.deepEqual(validateFollowUpRequest('refund', body), { outcome: 'valid', details, body });
   }
 });
 
@@ -183,7 +187,7 @@ const wrong: readonly [what: string, body: JsonValue | undefined, pointers: stri
 
 for (const [what, body, pointers] of wrong) {
   test(`${what} is refused and pointed at`, () => {
-    const result = validateRefundRequest(body);
+    const result = validateFollowUpRequest('refund', body);
     assert.deepEqual(
       result.outcome === 'invalid' && result.errors.map((error) => error.pointer),
       pointers,
@@ -192,7 +196,7 @@ for (const [what, body, pointers] of wrong) {
 }
 
 test('a request without a body gets an answer that says how to ask for everything', () => {
-  const result = validateRefundRequest(undefined);
+  const result = validateFollowUpRequest('refund', undefined);
   assert.match(
     result.outcome === 'invalid' ? result.errors[0]!.detail : '',
     /`\{\}` gives back all/,
@@ -202,7 +206,7 @@ test('a request without a body gets an answer that says how to ask for everythin
 test('any JSON gets an answer, and what is refused is always pointed at', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (body) => {
-      const result = validateRefundRequest(body);
+      const result = validateFollowUpRequest('refund', body);
       assert.ok(result.outcome === 'valid' || result.errors.length > 0);
     }),
   );

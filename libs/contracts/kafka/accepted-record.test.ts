@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deriveTxnId, type AcceptedPayment, type AcceptedRefund } from '@triplock/payments';
+import { deriveTxnId, type AcceptedPayment, type AcceptedFollowUp } from '@triplock/payments';
 import fc from 'fast-check';
 import { anyAccepted, anyAcceptedRefund } from '../test/arbitrary-transactions.ts';
 import {
   decodeAccepted,
   encodePaymentAccepted,
-  encodeRefundAccepted,
+  encodeFollowUpAccepted,
   type EncodedRecord,
   type UndecodedRecord,
 } from './accepted-record.ts';
@@ -41,7 +41,7 @@ test('a refund comes out of the topic as it went in', () => {
 
 test('payment and refunds are keyed by the payment, so they stay in one partition, in order', () => {
   assert.equal(encodePaymentAccepted(payment, traceparent).key, payment.txnId);
-  assert.equal(encodeRefundAccepted(refund, traceparent).key, refund.paymentId);
+  assert.equal(encodeFollowUpAccepted(refund, traceparent).key, refund.paymentId);
 });
 
 test('any bytes get an answer and never an exception', () => {
@@ -61,7 +61,7 @@ for (const accepted of [payment, refund]) {
       fc.property(fc.constantFrom(...Object.keys(fields)), fc.jsonValue(), (name, value) => {
         const result = decodeAccepted(received(accepted, { [name]: value }));
         if (result.outcome === 'refused') return;
-        const read = result.outcome === 'payment' ? result.payment : result.refund;
+        const read = result.outcome === 'payment' ? result.payment : result.followUp;
         assert.equal(read.txnId, accepted.txnId);
       }),
     );
@@ -175,7 +175,7 @@ test('a broken trace refuses no payment, and every copy of the record gets the s
 
 /** The record as a consumer gets it, with fields of its JSON replaced (`undefined` removes one). */
 function received(
-  accepted: AcceptedPayment | AcceptedRefund,
+  accepted: AcceptedPayment | AcceptedFollowUp,
   changed: Record<string, unknown> = {},
 ): UndecodedRecord {
   const { key, value, headers } = encoded(accepted);
@@ -190,9 +190,9 @@ function received(
   };
 }
 
-function encoded(accepted: AcceptedPayment | AcceptedRefund): EncodedRecord {
+function encoded(accepted: AcceptedPayment | AcceptedFollowUp): EncodedRecord {
   return 'paymentId' in accepted
-    ? encodeRefundAccepted(accepted, traceparent)
+    ? encodeFollowUpAccepted(accepted, traceparent)
     : encodePaymentAccepted(accepted, traceparent);
 }
 
@@ -204,7 +204,7 @@ function idOfPaymentWithKey(): string {
 function withHeader(
   name: string,
   value: UndecodedRecord['headers'][string],
-  accepted: AcceptedPayment | AcceptedRefund = payment,
+  accepted: AcceptedPayment | AcceptedFollowUp = payment,
 ): UndecodedRecord {
   const record = received(accepted);
   return { ...record, headers: { ...record.headers, [name]: value } };

@@ -4,7 +4,7 @@ import {
   paymentKinds,
   traceparentOf,
   type AcceptedPayment,
-  type AcceptedRefund,
+  type AcceptedFollowUp,
   type Fingerprint,
   type FollowUpKind,
   type IdempotencyKey,
@@ -19,7 +19,7 @@ import { Type, type Static, type TObject } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { txnIdSchema } from '../http/fields.ts';
 import { asSent, detailsOf, paymentFields } from '../http/payment.ts';
-import { followUpFields, refundAsSent, refundDetailsOf } from '../http/refund.ts';
+import { followUpFields, followUpAsSent, followUpDetailsOf } from '../http/follow-up.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 
 /** Version of the record's form; another one is dead-lettered, not guessed at. */
@@ -48,7 +48,7 @@ export type RecordRefusal = {
 /** What reading a record gives. */
 export type DecodedRecord =
   | { outcome: 'payment'; payment: AcceptedPayment; traceparent: string }
-  | { outcome: 'refund'; refund: AcceptedRefund; traceparent: string }
+  | { outcome: 'refund'; followUp: AcceptedFollowUp; traceparent: string }
   | ({ outcome: 'refused' } & RecordRefusal);
 
 /** A record as it came from the topic; kafkajs gives a header sent twice as an array. */
@@ -87,17 +87,20 @@ export function encodePaymentAccepted(
  * The record of an accepted refund, capture or cancellation, keyed by its payment's id, so that it
  * stays behind its payment.
  */
-export function encodeRefundAccepted(refund: AcceptedRefund, traceparent: string): EncodedRecord {
-  const { paymentId, details } = refund;
+export function encodeFollowUpAccepted(
+  followUp: AcceptedFollowUp,
+  traceparent: string,
+): EncodedRecord {
+  const { paymentId, details } = followUp;
   const fields = {
-    ...fieldsOf(refund.kind, refund),
+    ...fieldsOf(followUp.kind, followUp),
     payment_id: paymentId,
-    ...refundAsSent(details),
+    ...followUpAsSent(details),
   };
-  return encode(paymentId, fields, headersOf(refund, traceparent));
+  return encode(paymentId, fields, headersOf(followUp, traceparent));
 }
 
-function fieldsOf(kind: TransactionKind, accepted: AcceptedPayment | AcceptedRefund) {
+function fieldsOf(kind: TransactionKind, accepted: AcceptedPayment | AcceptedFollowUp) {
   return {
     schema: acceptedSchema,
     kind,
@@ -110,7 +113,7 @@ function fieldsOf(kind: TransactionKind, accepted: AcceptedPayment | AcceptedRef
   };
 }
 
-function headersOf(accepted: AcceptedPayment | AcceptedRefund, traceparent: string) {
+function headersOf(accepted: AcceptedPayment | AcceptedFollowUp, traceparent: string) {
   return { traceparent, partner_id: accepted.partnerId };
 }
 
@@ -182,7 +185,7 @@ export function decodeAccepted(received: UndecodedRecord): DecodedRecord {
   const paymentKind = paymentKinds.find((each) => each === kind);
   if (paymentKind !== undefined) return decodePayment(paymentKind, json.value, received);
   const followUpKind = followUpKinds.find((each) => each === kind);
-  if (followUpKind !== undefined) return decodeRefund(followUpKind, json.value, received);
+  if (followUpKind !== undefined) return decodeFollowUp(followUpKind, json.value, received);
   const known = [...paymentKinds, ...followUpKinds].join(', ');
   return refused('invalid_record', `/kind is none of ${known}`);
 }
@@ -200,7 +203,7 @@ function decodePayment(
   return { outcome: 'payment', payment, traceparent: traceOf(received, payment.txnId) };
 }
 
-function decodeRefund(
+function decodeFollowUp(
   kind: FollowUpKind,
   json: JsonValue,
   received: UndecodedRecord,
@@ -208,10 +211,10 @@ function decodeRefund(
   const record = followUpRecords[kind];
   if (!record.Check(json)) return invalid(record.Errors(json));
   const paymentId = json.payment_id as TxnId;
-  const refund = { kind, ...commonOf(json), paymentId, details: refundDetailsOf(json) };
-  const refusal = checkIdentity(received, { kind, recordKey: paymentId, of: refund });
+  const followUp = { kind, ...commonOf(json), paymentId, details: followUpDetailsOf(json) };
+  const refusal = checkIdentity(received, { kind, recordKey: paymentId, of: followUp });
   if (refusal !== undefined) return refusal;
-  return { outcome: 'refund', refund, traceparent: traceOf(received, refund.txnId) };
+  return { outcome: 'refund', followUp, traceparent: traceOf(received, followUp.txnId) };
 }
 
 type Common = Omit<AcceptedPayment, 'kind' | 'details'>;

@@ -5,7 +5,7 @@ import {
   eventTypes,
   traceparentOf,
   type AcceptedPayment,
-  type AcceptedRefund,
+  type AcceptedFollowUp,
   type EventId,
   type EventType,
   type FinalState,
@@ -13,7 +13,7 @@ import {
   type PartnerId,
   type Payment,
   type PaymentKind,
-  type Refund,
+  type FollowUp,
   type SingleEventType,
   type TxnId,
 } from '@triplock/payments';
@@ -22,7 +22,7 @@ import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { txnIdSchema } from '../http/fields.ts';
 import { paymentFields, renderPayment } from '../http/payment.ts';
-import { refundAsSent, renderRefund } from '../http/refund.ts';
+import { followUpAsSent, renderFollowUp } from '../http/follow-up.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 import type { Event } from '../topics.ts';
 
@@ -120,20 +120,23 @@ type Order = { orderedBy: TxnId; sequence: number };
  *
  * @throws for a refund that is still pending: it has no event, which is a bug of the caller.
  */
-export function refundEventOf({ refund, ...order }: { refund: Refund } & Order): PaymentEvent {
-  const type = `${refund.kind}.${refund.state === 'failed' ? 'failed' : 'succeeded'}` as const;
-  return settled(refund, { type, ...order, data: renderRefund(refund) });
+export function followUpEventOf({
+  followUp,
+  ...order
+}: { followUp: FollowUp } & Order): PaymentEvent {
+  const type = `${followUp.kind}.${followUp.state === 'failed' ? 'failed' : 'succeeded'}` as const;
+  return settled(followUp, { type, ...order, data: renderFollowUp(followUp) });
 }
 
 /** Reports to a partner that its refund's key was used for another refund as well. */
-export function refundKeyConflictEventOf(refused: AcceptedRefund): PaymentEvent {
+export function followUpKeyConflictEventOf(refused: AcceptedFollowUp): PaymentEvent {
   const { txnId: id, paymentId: payment, fingerprint, details } = refused;
-  const data = { id, object: refused.kind, payment, fingerprint, ...refundAsSent(details) };
+  const data = { id, object: refused.kind, payment, fingerprint, ...followUpAsSent(details) };
   return keyConflict(refused, { orderedBy: payment, data });
 }
 
 function settled(
-  { txnId, partnerId, settledAt }: Payment | Refund,
+  { txnId, partnerId, settledAt }: Payment | FollowUp,
   end: { type: SingleEventType; data: PaymentEvent['data'] } & Order,
 ): PaymentEvent {
   if (settledAt === null) throw new Error(`transaction ${txnId} is not settled`);
@@ -151,7 +154,7 @@ function settled(
 }
 
 function keyConflict(
-  { txnId, partnerId, fingerprint, acceptedAt }: AcceptedPayment | AcceptedRefund,
+  { txnId, partnerId, fingerprint, acceptedAt }: AcceptedPayment | AcceptedFollowUp,
   { orderedBy, data }: { orderedBy: TxnId; data: PaymentEvent['data'] },
 ): PaymentEvent {
   return {

@@ -3,17 +3,17 @@ import {
   fingerprint,
   followUpKinds,
   type AcceptedPayment,
-  type AcceptedRefund,
+  type AcceptedFollowUp,
   type Currency,
   type IdempotencyKey,
   type PartnerId,
   type Payment,
   type PaymentDetails,
-  type RefundDetails,
+  type FollowUpDetails,
 } from '@triplock/payments';
 import fc from 'fast-check';
 import { asSent, responseVersion } from '../http/payment.ts';
-import { refundAsSent } from '../http/refund.ts';
+import { followUpAsSent } from '../http/follow-up.ts';
 
 /** Any text of that many characters at most, without control characters. */
 const withoutControls = (lengthMax: number) =>
@@ -86,13 +86,13 @@ export const anySettled: fc.Arbitrary<Payment> = fc
 
 const text = fc.stringMatching(/^[ -~]{1,255}$/);
 
-const refundDetails: fc.Arbitrary<RefundDetails> = fc.record(
+const refundDetails: fc.Arbitrary<FollowUpDetails> = fc.record(
   { amount: fc.bigInt({ min: 1n, max: 999_999_999_999n }), reason: withoutControls(200) },
   { requiredKeys: [], noNullPrototype: true },
 );
 
 /** Any refund, capture or cancellation that the gateway can accept. */
-export const anyAcceptedRefund: fc.Arbitrary<AcceptedRefund> = fc
+export const anyAcceptedRefund: fc.Arbitrary<AcceptedFollowUp> = fc
   .record({
     partner: fc.stringMatching(/^[a-z0-9-]{1,40}$/),
     key: text,
@@ -114,7 +114,7 @@ export const anyAcceptedRefund: fc.Arbitrary<AcceptedRefund> = fc
       txnId: deriveTxnId(kind, partnerId, key as IdempotencyKey),
       partnerId,
       key: key as IdempotencyKey,
-      fingerprint: fingerprint({ method: 'POST', path, body: refundAsSent(details) }),
+      fingerprint: fingerprint({ method: 'POST', path, body: followUpAsSent(details) }),
       responseVersion,
       paymentId,
       details,

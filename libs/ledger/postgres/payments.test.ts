@@ -8,7 +8,7 @@ import { type LedgerByRelay, lostAnswers } from '../test/lost-answers.conformanc
 import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
 import { refundsConformance } from '../test/refunds.conformance.ts';
 import { openPostgresLedger } from './payments.ts';
-import { openPostgresRefunds } from './refunds.ts';
+import { openPostgresFollowUps } from './follow-ups.ts';
 import { takeDueFrom, wakeDueIn } from './transactions.ts';
 
 async function openUnderTest(context: TestContext): Promise<LedgerByRelay> {
@@ -20,8 +20,8 @@ async function openUnderTest(context: TestContext): Promise<LedgerByRelay> {
     relay,
     ledger: openPostgresLedger(one),
     another: openPostgresLedger(two),
-    refunds: openPostgresRefunds(one),
-    otherRefunds: openPostgresRefunds(two),
+    followUps: openPostgresFollowUps(one),
+    otherFollowUps: openPostgresFollowUps(two),
     takeDue: takeDueFrom(one),
     wakeDue: wakeDueIn(one),
     letTimePass: async (only) => {

@@ -8,7 +8,7 @@
 -- $1 txn ids, $2 debit accounts, null where no money moves, $3 credit accounts, $4 amounts,
 -- $5 currencies, $6 event ids, $7 event types, $8 partners, $9 buckets, $10 sequences,
 -- $11 payloads, $12 traceparents, $13 the payments that order the events; all of one length. It
--- runs in the transaction of settle.sql or settleRefund, under the payments' locks, so the order
+-- runs in the transaction of settle.sql or settleFollowUp, under the payments' locks, so the order
 -- ids it draws never run against a payment's sequence.
 -- Always one row each.
 --

@@ -2,7 +2,7 @@ import {
   bucketCount,
   encodePaymentEvent,
   keyConflictEventOf,
-  refundKeyConflictEventOf,
+  followUpKeyConflictEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
 import {
@@ -20,7 +20,7 @@ import {
 } from '@triplock/postgres';
 import { UnpostableError, type Posting } from '../ledger.ts';
 import { failureIn } from '../outcomes.ts';
-import type { RefundPosting } from '../refunds.ts';
+import type { FollowUpPosting } from '../follow-ups.ts';
 
 const sql = loadStatements(import.meta.url, 'settlement.sql', [
   'appendSettlements',
@@ -101,8 +101,11 @@ export function recordKeyConflict(database: Database, posting: Posting): Promise
 }
 
 /** Reports a losing refund by `Refunds.recordKeyConflict`'s contract. */
-export function recordRefundConflict(database: Database, posting: RefundPosting): Promise<EventId> {
-  return record(database, refundKeyConflictEventOf(posting.refund), posting.traceparent);
+export function recordFollowUpConflict(
+  database: Database,
+  posting: FollowUpPosting,
+): Promise<EventId> {
+  return record(database, followUpKeyConflictEventOf(posting.followUp), posting.traceparent);
 }
 
 async function record(

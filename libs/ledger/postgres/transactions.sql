@@ -1,5 +1,5 @@
 -- Reads and changes of ledger.transactions: one row per payment, and per refund, capture and
--- cancellation. The steps that guard it are post.sql and settle.sql, and refunds.sql for what
+-- cancellation. The steps that guard it are post.sql and settle.sql, and follow-ups.sql for what
 -- follows a payment.
 
 -- name: findPayment
@@ -172,7 +172,7 @@ WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment'
 -- Whether nothing was ever posted. No parameters; always one row.
 SELECT NOT EXISTS (SELECT FROM ledger.transactions) AS empty
 
--- name: findRefund
+-- name: findFollowUp
 -- Reads one refund, capture or cancellation, and the charge that it is of.
 --
 -- $1 id.

@@ -4,7 +4,7 @@ import {
   type Money,
   type PartnerId,
   type Payment,
-  type Refund,
+  type FollowUp,
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
@@ -30,8 +30,8 @@ import {
   requiresActionEvent,
   type RowState,
 } from '../outcomes.ts';
-import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
-import { isUnreadable, paymentOf, refundOf, type PaymentRow, type RefundRow } from '../rows.ts';
+import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../follow-ups.ts';
+import { isUnreadable, paymentOf, followUpOf, type PaymentRow, type FollowUpRow } from '../rows.ts';
 import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
 import { appendEvent, appendSettlement, blamingInput, columnsOf } from './settlement.ts';
 
@@ -47,7 +47,7 @@ const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'noteDispute',
   'disputeState',
   'isEmpty',
-  'findRefund',
+  'findFollowUp',
   'refundPosition',
   'listRefunds',
   'storeRefundId',
@@ -65,9 +65,12 @@ export async function findPayment(database: Queryable, txnId: TxnId): Promise<Pa
 }
 
 /** The refund as it is now, also inside a transaction that is about to change it. */
-export async function findRefund(database: Queryable, txnId: TxnId): Promise<Refund | undefined> {
-  const [row] = await database.query<RefundRow>(sql.findRefund, [txnId]);
-  return row && refundOf(row);
+export async function findFollowUp(
+  database: Queryable,
+  txnId: TxnId,
+): Promise<FollowUp | undefined> {
+  const [row] = await database.query<FollowUpRow>(sql.findFollowUp, [txnId]);
+  return row && followUpOf(row);
 }
 
 /** What a partner's payments come to that are not final, by currency. */
@@ -116,8 +119,8 @@ export async function listRefunds(
   }
   // One row more than asked for shows whether there is a next page.
   const asked = [paymentId, partnerId, limit + 1, position?.created_at, after];
-  const rows = await database.query<RefundRow>(sql.listRefunds, asked);
-  const refunds = rows.slice(0, limit).map(refundOf);
+  const rows = await database.query<FollowUpRow>(sql.listRefunds, asked);
+  const refunds = rows.slice(0, limit).map(followUpOf);
   return { outcome: 'page', refunds, hasMore: rows.length > limit };
 }
 
@@ -225,7 +228,7 @@ export async function authorize(
   });
 }
 
-/** Stores the provider's id of a refund by `Refunds.storeRefundId`'s contract. */
+/** Stores the provider's id of a refund by `FollowUps.storeRefundId`'s contract. */
 export async function storeRefundId(
   database: Queryable,
   { txnId, version, refundId }: StoreRefundIdRequest,
@@ -262,9 +265,9 @@ async function read(database: Database, row: DueRow): Promise<DueTransaction | u
   const { txn_id: txnId, kind } = row;
   const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
   if (isFollowUp(kind)) {
-    const refund = await findRefund(database, txnId);
-    if (refund?.version !== row.version) return undefined;
-    return { kind: 'refund', refund, traceparent };
+    const followUp = await findFollowUp(database, txnId);
+    if (followUp?.version !== row.version) return undefined;
+    return { kind: 'refund', followUp, traceparent };
   }
   const payment = await findPayment(database, txnId);
   return payment?.version === row.version ? { kind: 'payment', payment, traceparent } : undefined;

@@ -80,11 +80,11 @@ function intents(open: Open): void {
 
 function due(open: Open): void {
   test('a pending row is due only once its worker had its time', async (context) => {
-    const { ledger, refunds, takeDue, letTimePass } = await open(context);
+    const { ledger, followUps, takeDue, letTimePass } = await open(context);
     const payment = card();
     const waiting = aRefund(payment);
     await ledger.post([pendingOf(payment)]);
-    await refunds.post(posting(waiting));
+    await followUps.post(posting(waiting));
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
     await letTimePass();
     const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
@@ -97,39 +97,39 @@ function due(open: Open): void {
 
   for (const state of ['succeeded', 'failed'] as const) {
     test(`a refund that waits is due as soon as its payment ${state}`, async (context) => {
-      const { ledger, refunds, takeDue } = await open(context);
+      const { ledger, followUps, takeDue } = await open(context);
       const [payment, another] = [card(), card()];
       await ledger.post([pendingOf(payment), pendingOf(another)]);
       const refund = aRefund(payment);
-      for (const each of [refund, aRefund(another)]) await refunds.post(posting(each));
+      for (const each of [refund, aRefund(another)]) await followUps.post(posting(each));
       const failure = { code: 'card_declined', message: 'declined' };
       const result = state === 'failed' ? { state, failure } : { state };
       const settlement = { version: 1, result, settledAt: settledNow, traceparent };
       await ledger.settle({ txnId: payment.txnId, ...settlement });
       const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
       assert.deepEqual(
-        taken.map((due) => due.kind === 'refund' && due.refund.txnId),
+        taken.map((due) => due.kind === 'refund' && due.followUp.txnId),
         [refund.txnId],
       );
     });
   }
 
   test('a refund that is posted while its payment is settled goes on at once or is due', async (context) => {
-    const { ledger, another, refunds, otherRefunds, takeDue } = await open(context);
+    const { ledger, another, followUps, otherFollowUps, takeDue } = await open(context);
     const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
     for (let round = 0; round < 20; round += 1) {
       const payment = aPayment({ amount: 100n });
       const waits = posting(aRefund(payment, { amount: 1n }));
       await ledger.post([pendingOf(payment)]);
-      if (round % 2 === 0) await refunds.post(waits);
+      if (round % 2 === 0) await followUps.post(waits);
       const settle = () =>
         another.settle({ txnId: payment.txnId, version: 1, traceparent, ...settlement });
-      const [settled, outcome] = await Promise.all([settle(), otherRefunds.post(waits)]);
+      const [settled, outcome] = await Promise.all([settle(), otherFollowUps.post(waits)]);
       assert.deepEqual(settled, { outcome: 'settled' });
       const due = await takeDue({ limit: 10, leaseMs: 60_000 });
       if (outcome.outcome === 'waiting') {
-        const ids = due.map((each) => each.kind === 'refund' && each.refund.txnId);
-        assert.deepEqual(ids, [waits.refund.txnId]);
+        const ids = due.map((each) => each.kind === 'refund' && each.followUp.txnId);
+        assert.deepEqual(ids, [waits.followUp.txnId]);
       } else {
         assert.deepEqual([outcome, due], [{ outcome: 'settled', state: 'succeeded' }, []]);
       }
@@ -137,11 +137,11 @@ function due(open: Open): void {
   });
 
   test('a refund whose payment is not there is due again soon, and then ever later', async (context) => {
-    const { refunds, takeDue } = await open(context);
+    const { followUps, takeDue } = await open(context);
     const now = Date.now();
     const ages = { fresh: 0, older: 40_000, old: 600_000 };
     for (const ageMs of Object.values(ages)) {
-      await refunds.post(posting(aRefund(card(), { acceptedAt: new Date(now - ageMs) })));
+      await followUps.post(posting(aRefund(card(), { acceptedAt: new Date(now - ageMs) })));
     }
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
     const taken = await eventually(async () => {
@@ -150,7 +150,7 @@ function due(open: Open): void {
     });
     assert.ok(Date.now() - now < 5_000);
     assert.deepEqual(
-      taken.map((due) => due.kind === 'refund' && +due.refund.acceptedAt),
+      taken.map((due) => due.kind === 'refund' && +due.followUp.acceptedAt),
       [now],
     );
   });
@@ -235,7 +235,7 @@ function due(open: Open): void {
   });
 
   test('what ends in the ledger alone is taken without the cards, longest due first', async (context) => {
-    const { ledger, refunds, takeDue, letTimePass } = await open(context);
+    const { ledger, followUps, takeDue, letTimePass } = await open(context);
     const [charged, transfer, unposted] = [card(), aPayment({ amount: 100n }), card()];
     await ledger.post([pendingOf(charged), pendingOf(card()), pendingOf(transfer)]);
     await ledger.storeIntent({ txnId: charged.txnId, version: 1, ...stripe, intentId: 'pi_1' });
@@ -243,38 +243,38 @@ function due(open: Open): void {
     const end = { txnId: charged.txnId, version: 2, traceparent, chargeId: 'ch_1' };
     await ledger.settle({ ...end, ...settlement });
     // One refund is reserved and the provider's to give; the other waits for its payment.
-    assert.equal((await refunds.post(posting(aRefund(charged)))).outcome, 'reserved');
+    assert.equal((await followUps.post(posting(aRefund(charged)))).outcome, 'reserved');
     const waits = aRefund(unposted);
-    assert.deepEqual(await refunds.post(posting(waits)), { outcome: 'waiting' });
+    assert.deepEqual(await followUps.post(posting(waits)), { outcome: 'waiting' });
     await letTimePass();
     const idsOf = (due: Awaited<ReturnType<typeof takeDue>>) =>
-      due.map((each) =>
-        each.kind === 'payment' ? each.payment.txnId : each.kind === 'refund' && each.refund.txnId,
-      );
+      due.map((each) => {
+        if (each.kind === 'payment') return each.payment.txnId;
+        return each.kind === 'refund' && each.followUp.txnId;
+      });
     const here = await takeDue({ limit: 10, leaseMs: 60_000, rows: 'settled-here' });
     assert.deepEqual(idsOf(here).sort(), [transfer.txnId, waits.txnId].sort());
-    const others = await takeDue({ limit: 10, leaseMs: 60_000 });
-    assert.equal(others.length, 2);
+    assert.equal((await takeDue({ limit: 10, leaseMs: 60_000 })).length, 2);
   });
 
   test('a refund is not settled as a payment, nor a payment as a refund', async (context) => {
-    const { ledger, refunds } = await open(context);
+    const { ledger, followUps } = await open(context);
     const payment = card();
     const refund = aRefund(payment);
     await ledger.post([pendingOf(payment)]);
-    await refunds.post(posting(refund));
+    await followUps.post(posting(refund));
     const failure = { code: 'refused', message: 'refused' };
     const result = { state: 'failed' as const, failure };
     const end = { version: 1, result, settledAt: settledNow, traceparent };
-    const settled = await ledger.settle({ txnId: refund.txnId, ...end });
-    assert.deepEqual(settled, { outcome: 'stale' });
-    assert.deepEqual(await refunds.settle({ txnId: payment.txnId, ...end }), { outcome: 'stale' });
+    const stale = { outcome: 'stale' };
+    assert.deepEqual(await ledger.settle({ txnId: refund.txnId, ...end }), stale);
+    assert.deepEqual(await followUps.settle({ txnId: payment.txnId, ...end }), stale);
     assert.equal((await ledger.find(payment.txnId))?.state, 'pending');
-    assert.equal((await refunds.find(refund.txnId))?.state, 'pending');
+    assert.equal((await followUps.find(refund.txnId))?.state, 'pending');
   });
 
   test('whoever has an old version of a refund stores no id of the provider on it', async (context) => {
-    const { ledger, refunds } = await open(context);
+    const { ledger, followUps } = await open(context);
     const payment = card();
     const { txnId } = payment;
     await ledger.post([pendingOf(payment)]);
@@ -282,12 +282,12 @@ function due(open: Open): void {
     const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
     await ledger.settle({ txnId, version: 2, traceparent, chargeId: 'ch_1', ...settlement });
     const refund = aRefund(payment);
-    const reserved = await refunds.post(posting(refund));
+    const reserved = await followUps.post(posting(refund));
     assert.ok(reserved.outcome === 'reserved');
-    const { version } = reserved.refund;
+    const { version } = reserved.followUp;
     const old = { txnId: refund.txnId, version: version - 1, refundId: 're_1' };
-    assert.deepEqual(await refunds.storeRefundId(old), { outcome: 'stale' });
-    assert.equal((await refunds.find(refund.txnId))?.provider?.refundId, undefined);
+    assert.deepEqual(await followUps.storeRefundId(old), { outcome: 'stale' });
+    assert.equal((await followUps.find(refund.txnId))?.provider?.refundId, undefined);
   });
 
   test('what is final is never due', async (context) => {

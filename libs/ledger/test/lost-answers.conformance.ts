@@ -38,7 +38,7 @@ const news = { provider: 'stripe', eventId: 'evt_1', intentId: 'pi_1', type: 'ch
 
 /** How far the card payment is before the operation. */
 async function upTo(
-  { another, otherRefunds }: LedgerByRelay,
+  { another, otherFollowUps }: LedgerByRelay,
   step: 'posted' | 'intent stored' | 'charged' | 'refund reserved',
 ): Promise<void> {
   await another.post([pendingOf(card)]);
@@ -47,15 +47,15 @@ async function upTo(
   if (step === 'intent stored') return;
   await another.settle(charge);
   if (step === 'charged') return;
-  await otherRefunds.post(posting(ofCard));
+  await otherFollowUps.post(posting(ofCard));
 }
 
 /** Everything the store has, but for versions, which a repetition may raise. */
 async function storedIn(store: LedgerByRelay) {
-  const { another, otherRefunds, entries, events } = store;
+  const { another, otherFollowUps, entries, events } = store;
   const payments = await Promise.all([card, transfer].map(({ txnId }) => another.find(txnId)));
   const refunds = await Promise.all(
-    [ofCard, ofTransfer, ofNobody].map(({ txnId }) => otherRefunds.find(txnId)),
+    [ofCard, ofTransfer, ofNobody].map(({ txnId }) => otherFollowUps.find(txnId)),
   );
   const rows = [...payments, ...refunds].map((row) => row && { ...row, version: 0 });
   return { rows, entries: await entries(), events: await events() };
@@ -66,7 +66,7 @@ async function heldIn(store: LedgerByRelay) {
   const stored = await storedIn(store);
   const outcomes = [];
   for (const amount of [61n, 60n]) {
-    const { outcome } = await store.otherRefunds.post(posting(aRefund(card, { amount })));
+    const { outcome } = await store.otherFollowUps.post(posting(aRefund(card, { amount })));
     outcomes.push(outcome);
   }
   assert.deepEqual(outcomes, ['settled', 'reserved']);
@@ -129,7 +129,7 @@ const refunds: Record<string, Case> = {
   'post of a refund that the provider gives back': {
     prepare: async (store) => {
       await upTo(store, 'charged');
-      const post = async () => (await store.refunds.post(posting(ofCard))).outcome;
+      const post = async () => (await store.followUps.post(posting(ofCard))).outcome;
       return { operation: post, stored: () => heldIn(store) };
     },
     orElse: ['unfinished'],
@@ -137,32 +137,35 @@ const refunds: Record<string, Case> = {
   'post of a refund of a book transfer': {
     prepare: async (store) => {
       await store.another.post([bookTransferOf(transfer)]);
-      const post = () => store.refunds.post(posting(ofTransfer));
+      const post = () => store.followUps.post(posting(ofTransfer));
       return { operation: post, stored: () => storedIn(store) };
     },
     orElse: [{ outcome: 'already-recorded', state: 'succeeded' }],
   },
   'post of a refund that comes before its payment': {
     prepare: async (store) => ({
-      operation: () => store.refunds.post(posting(ofNobody)),
+      operation: () => store.followUps.post(posting(ofNobody)),
       stored: () => storedIn(store),
     }),
   },
   'settle of a refund': {
     prepare: async (store) => {
       await upTo(store, 'refund reserved');
-      const { version } = (await store.otherRefunds.find(ofCard.txnId))!;
+      const { version } = (await store.otherFollowUps.find(ofCard.txnId))!;
       const request = { txnId: ofCard.txnId, version, refundId: 're_1', ...settlement };
-      return { operation: () => store.refunds.settle(request), stored: () => heldIn(store) };
+      return { operation: () => store.followUps.settle(request), stored: () => heldIn(store) };
     },
     orElse: [{ outcome: 'stale' }],
   },
   storeRefundId: {
     prepare: async (store) => {
       await upTo(store, 'refund reserved');
-      const { version } = (await store.otherRefunds.find(ofCard.txnId))!;
+      const { version } = (await store.otherFollowUps.find(ofCard.txnId))!;
       const request = { txnId: ofCard.txnId, version, refundId: 're_1' };
-      return { operation: () => store.refunds.storeRefundId(request), stored: () => heldIn(store) };
+      return {
+        operation: () => store.followUps.storeRefundId(request),
+        stored: () => heldIn(store),
+      };
     },
     orElse: [{ outcome: 'stale' }],
   },
@@ -171,7 +174,7 @@ const refunds: Record<string, Case> = {
       await upTo(store, 'refund reserved');
       const lost = posting(otherRefundUnderTheKey);
       return {
-        operation: () => store.refunds.recordKeyConflict(lost),
+        operation: () => store.followUps.recordKeyConflict(lost),
         stored: () => heldIn(store),
       };
     },
@@ -204,14 +207,14 @@ const reads: Record<string, Case> = {
     prepare: async (store) => {
       await upTo(store, 'refund reserved');
       await store.another.post([bookTransferOf(transfer)]);
-      const { ledger, refunds } = store;
+      const { ledger, followUps } = store;
       const { txnId, partnerId } = card;
       const read = async () => [
         await ledger.find(txnId),
         await ledger.list({ partnerId, limit: 1, after: txnId }),
         await ledger.isEmpty(),
-        await refunds.find(ofCard.txnId),
-        await refunds.listOf({ paymentId: txnId, partnerId, limit: 1, after: ofCard.txnId }),
+        await followUps.find(ofCard.txnId),
+        await followUps.listOf({ paymentId: txnId, partnerId, limit: 1, after: ofCard.txnId }),
       ];
       return { operation: read, stored: () => storedIn(store) };
     },

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { deriveEventId, type AcceptedPayment, type AcceptedRefund } from '@triplock/payments';
+import { deriveEventId, type AcceptedPayment, type AcceptedFollowUp } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import fc from 'fast-check';
-import { canceledBy, type RefundOutcome, type ReservedRefund } from '../refunds.ts';
+import { canceledBy, type FollowUpOutcome, type ReservedFollowUp } from '../follow-ups.ts';
 import {
   aTransfer,
   pendingOf,
   posting,
   settledNow,
   traceparent,
-  type RefundsUnderTest,
+  type FollowUpsUnderTest,
 } from './under-test.ts';
 
 /**
@@ -18,7 +18,7 @@ import {
  * will.
  */
 export function refundCap(
-  open: (context: TestContext) => Promise<RefundsUnderTest>,
+  open: (context: TestContext) => Promise<FollowUpsUnderTest>,
   rounds: number,
 ): void {
   test('of ten refunds of 60 percent at once one succeeds', async (context) => {
@@ -50,9 +50,11 @@ export function refundCap(
       const payment = await aTransfer(store);
       const some = wishes.map((amount) => aRefund(payment, amount === undefined ? {} : { amount }));
       await Promise.all(
-        some.map((refund, n) => [store.refunds, store.otherRefunds][n % 2]!.post(posting(refund))),
+        some.map((refund, n) =>
+          [store.followUps, store.otherFollowUps][n % 2]!.post(posting(refund)),
+        ),
       );
-      const rows = await Promise.all(some.map(({ txnId }) => store.refunds.find(txnId)));
+      const rows = await Promise.all(some.map(({ txnId }) => store.followUps.find(txnId)));
       let given = 0n;
       for (const row of rows) if (row?.state === 'succeeded') given += row.money!.amount;
       const { amountRefunded } = (await store.ledger.find(payment.txnId))!;
@@ -69,18 +71,18 @@ export function refundCap(
 }
 
 async function atOnce(
-  { refunds, otherRefunds }: RefundsUnderTest,
+  { followUps, otherFollowUps }: FollowUpsUnderTest,
   payment: ReturnType<typeof aPayment>,
   wish: { refunds: number; amount: bigint },
 ): Promise<Record<string, number>> {
   let left = wish.refunds;
-  const outcomes: RefundOutcome[] = [];
+  const outcomes: FollowUpOutcome[] = [];
   // More at once would only wait for a connection, and a busy machine gives up on that.
   const posters = Array.from({ length: Math.min(20, wish.refunds) }, async (_, n) => {
     while (left > 0) {
       left -= 1;
       const refund = posting(aRefund(payment, { amount: wish.amount }));
-      outcomes.push(await [refunds, otherRefunds][n % 2]!.post(refund));
+      outcomes.push(await [followUps, otherFollowUps][n % 2]!.post(refund));
     }
   });
   await Promise.all(posters);
@@ -93,7 +95,7 @@ async function atOnce(
 }
 
 /** A card payment of 100 whose money is held. */
-async function anAuthorized({ ledger }: RefundsUnderTest): Promise<AcceptedPayment> {
+async function anAuthorized({ ledger }: FollowUpsUnderTest): Promise<AcceptedPayment> {
   const payment = aPayment({
     amount: 100n,
     paymentMethod: 'pm_card_visa',
@@ -108,10 +110,10 @@ async function anAuthorized({ ledger }: RefundsUnderTest): Promise<AcceptedPayme
 }
 
 /** Takes the payment for one, which must be free for it. */
-async function take(store: RefundsUnderTest, one: AcceptedRefund): Promise<ReservedRefund> {
-  const outcome = await store.refunds.post(posting(one));
+async function take(store: FollowUpsUnderTest, one: AcceptedFollowUp): Promise<ReservedFollowUp> {
+  const outcome = await store.followUps.post(posting(one));
   assert.ok(outcome.outcome === 'reserved' || outcome.outcome === 'unfinished', outcome.outcome);
-  return outcome.refund;
+  return outcome.followUp;
 }
 
 const captured = (amount: bigint) =>
@@ -122,22 +124,22 @@ const succeeded = { state: 'succeeded' } as const;
  * A capture or cancellation that came to its end, and its payment with it unless it is left out.
  */
 async function settleTaken(
-  { refunds }: RefundsUnderTest,
-  { txnId, version }: ReservedRefund,
-  end: Pick<Parameters<RefundsUnderTest['refunds']['settle']>[0], 'result' | 'payment'>,
+  { followUps }: FollowUpsUnderTest,
+  { txnId, version }: ReservedFollowUp,
+  end: Pick<Parameters<FollowUpsUnderTest['followUps']['settle']>[0], 'result' | 'payment'>,
 ) {
-  return refunds.settle({ txnId, version, settledAt: settledNow, traceparent, ...end });
+  return followUps.settle({ txnId, version, settledAt: settledNow, traceparent, ...end });
 }
 
 /** Why a transaction failed that is posted again, or for the first time. */
-async function failureOf({ refunds }: RefundsUnderTest, one: AcceptedRefund) {
-  const outcome = await refunds.post(posting(one));
+async function failureOf({ followUps }: FollowUpsUnderTest, one: AcceptedFollowUp) {
+  const outcome = await followUps.post(posting(one));
   assert.deepEqual(outcome, { outcome: 'settled', state: 'failed' });
-  return (await refunds.find(one.txnId))?.failure?.code;
+  return (await followUps.find(one.txnId))?.failure?.code;
 }
 
 /** What captures and cancellations promise: an authorisation ends once, as one of them says. */
-export function capturing(open: (context: TestContext) => Promise<RefundsUnderTest>): void {
+export function capturing(open: (context: TestContext) => Promise<FollowUpsUnderTest>): void {
   test('a part is captured: both rows end, its entry is the capture’s, and refunds are capped by it', async (context) => {
     const store = await open(context);
     const payment = await anAuthorized(store);
@@ -145,7 +147,7 @@ export function capturing(open: (context: TestContext) => Promise<RefundsUnderTe
     const authorized = (await store.ledger.find(txnId))!;
     assert.ok(authorized.authorizedAt !== undefined && authorized.state === 'pending');
     const early = aRefund(payment, { amount: 1n });
-    assert.deepEqual(await store.refunds.post(posting(early)), { outcome: 'waiting' });
+    assert.deepEqual(await store.followUps.post(posting(early)), { outcome: 'waiting' });
     const capture = aRefund(payment, { kind: 'capture', amount: 60n });
     const taken = await take(store, capture);
     assert.equal((await store.ledger.find(txnId))?.closedBy, capture.txnId);
@@ -174,12 +176,12 @@ export function capturing(open: (context: TestContext) => Promise<RefundsUnderTe
       ['capture.succeeded', 2],
       ['payment.captured', 3],
     ]);
-    assert.equal((await store.refunds.post(posting(early))).outcome, 'unfinished');
+    assert.equal((await store.followUps.post(posting(early))).outcome, 'unfinished');
     const tooMuch = aRefund(payment, { amount: 60n });
     assert.equal(await failureOf(store, tooMuch), 'amount_exceeds_refundable');
     const rest = await take(store, aRefund(payment));
     assert.equal(rest.money.amount, 59n);
-    assert.deepEqual(await store.refunds.post(posting(capture)), {
+    assert.deepEqual(await store.followUps.post(posting(capture)), {
       outcome: 'already-recorded',
       state: 'succeeded',
     });
@@ -192,12 +194,12 @@ export function capturing(open: (context: TestContext) => Promise<RefundsUnderTe
       aRefund(payment, n % 2 === 0 ? { kind: 'capture', amount: 50n } : { kind: 'cancellation' }),
     );
     const outcomes = await Promise.all(
-      all.map((each, n) => (n < 3 ? store.refunds : store.otherRefunds).post(posting(each))),
+      all.map((each, n) => (n < 3 ? store.followUps : store.otherFollowUps).post(posting(each))),
     );
     const first = outcomes.filter(({ outcome }) => outcome === 'reserved');
     const waiting = outcomes.filter(({ outcome }) => outcome === 'waiting');
     assert.deepEqual([first.length, waiting.length], [1, 5], JSON.stringify(outcomes.map(String)));
-    const winner = (first[0] as { refund: ReservedRefund }).refund;
+    const winner = (first[0] as { followUp: ReservedFollowUp }).followUp;
     const isCapture = winner.kind === 'capture';
     const letGo = { result: canceledBy({ code: 'payment_canceled', message: '' }) };
     await settleTaken(store, winner, {
@@ -222,7 +224,7 @@ export function capturing(open: (context: TestContext) => Promise<RefundsUnderTe
     const refused = await take(store, aRefund(payment, { kind: 'capture' }));
     assert.equal(refused.money.amount, 100n);
     const next = aRefund(payment, { kind: 'cancellation', reason: 'sold out' });
-    assert.deepEqual(await store.refunds.post(posting(next)), { outcome: 'waiting' });
+    assert.deepEqual(await store.followUps.post(posting(next)), { outcome: 'waiting' });
     const failure = { code: 'card_declined', message: 'no' };
     await settleTaken(store, refused, { result: { state: 'failed', failure } });
     const row = (await store.ledger.find(payment.txnId))!;
@@ -264,9 +266,9 @@ export function capturing(open: (context: TestContext) => Promise<RefundsUnderTe
     const store = await open(context);
     const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
     const capture = aRefund(payment, { kind: 'capture' });
-    assert.deepEqual(await store.refunds.post(posting(capture)), { outcome: 'waiting' });
+    assert.deepEqual(await store.followUps.post(posting(capture)), { outcome: 'waiting' });
     await store.ledger.post([pendingOf(payment)]);
-    assert.deepEqual(await store.refunds.post(posting(capture)), { outcome: 'waiting' });
+    assert.deepEqual(await store.followUps.post(posting(capture)), { outcome: 'waiting' });
     const end = { settledAt: settledNow, traceparent, result: succeeded };
     await store.ledger.settle({ txnId: payment.txnId, version: 1, ...end });
     assert.equal(await failureOf(store, capture), 'payment_not_authorized');
@@ -274,7 +276,7 @@ export function capturing(open: (context: TestContext) => Promise<RefundsUnderTe
     const cancellation = aRefund(transfer, { kind: 'cancellation' });
     assert.equal(await failureOf(store, cancellation), 'payment_not_authorized');
     const theirs = aRefund(await anAuthorized(store), { kind: 'capture', partner: 'globex' });
-    assert.deepEqual(await store.refunds.post(posting(theirs)), { outcome: 'waiting' });
+    assert.deepEqual(await store.followUps.post(posting(theirs)), { outcome: 'waiting' });
   });
 
   test('a list shows what is authorised apart from what is pending', async (context) => {

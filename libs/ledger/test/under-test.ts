@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
 import type {
   AcceptedPayment,
-  AcceptedRefund,
+  AcceptedFollowUp,
   EventId,
   Settlement,
   TxnId,
@@ -9,7 +9,7 @@ import type {
 import { aPayment } from '@triplock/testing';
 import type { Ledger, Posting, PostOutcome } from '../ledger.ts';
 import type { Outbox } from '../outbox.ts';
-import type { Refunds } from '../refunds.ts';
+import type { FollowUps } from '../follow-ups.ts';
 import type { TakeDue, WakeDue } from '../unfinished.ts';
 
 /** A ledger to try, and a way to see what is committed in its store. */
@@ -31,10 +31,13 @@ export type StoredEvent = {
 };
 
 /** A ledger with its refunds, and the same refunds seen by another worker. */
-export type RefundsUnderTest = LedgerUnderTest & { refunds: Refunds; otherRefunds: Refunds };
+export type FollowUpsUnderTest = LedgerUnderTest & {
+  followUps: FollowUps;
+  otherFollowUps: FollowUps;
+};
 
 /** A ledger, and who looks after what nobody finished. */
-export type ChargingUnderTest = RefundsUnderTest & {
+export type ChargingUnderTest = FollowUpsUnderTest & {
   takeDue: TakeDue;
   wakeDue: WakeDue;
   /** Lets every pending row, or this one alone, be due now, as time does. */
@@ -84,10 +87,14 @@ export function count(outcomes: readonly PostOutcome[], wanted: PostOutcome['out
 }
 
 /** A refund as a worker posts it. */
-export const posting = (refund: AcceptedRefund) => ({ refund, traceparent, settledAt: settledNow });
+export const posting = (followUp: AcceptedFollowUp) => ({
+  followUp,
+  traceparent,
+  settledAt: settledNow,
+});
 
 /** A book transfer of 100 that is in the ledger. */
-export async function aTransfer({ ledger }: RefundsUnderTest, amount = 100n) {
+export async function aTransfer({ ledger }: FollowUpsUnderTest, amount = 100n) {
   const payment = aPayment({ amount });
   await ledger.post([bookTransferOf(payment)]);
   return payment;

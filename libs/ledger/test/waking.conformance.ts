@@ -238,15 +238,15 @@ export function waking(open: Open): void {
 
   test('an event wakes the reserved refunds of its charge, and none that nobody asked for', async (context) => {
     const store = await open(context);
-    const { refunds, wakeDue } = store;
+    const { followUps, wakeDue } = store;
     const { payment, settle } = await aChargedCard(store, 'pi_1');
     const early = aRefund(payment, { amount: 10n });
-    await refunds.post(posting(early));
+    await followUps.post(posting(early));
     const first = await wakeDue(anEvent('pi_1', 'evt_1'), now);
     assert.deepEqual(first, { outcome: 'woken', txnIds: [payment.txnId] });
     await settle();
     const some = [aRefund(payment, { amount: 20n }), aRefund(payment, { amount: 30n })];
-    for (const refund of some) await refunds.post(posting(refund));
+    for (const refund of some) await followUps.post(posting(refund));
     const written = await wakeDue(anEvent('pi_1', 'evt_2'), now);
     assert.ok(written.outcome === 'woken');
     assert.deepEqual(written.txnIds.sort(), some.map(({ txnId }) => txnId).sort());

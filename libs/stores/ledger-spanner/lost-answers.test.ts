@@ -7,7 +7,7 @@ import { bucketOf } from '@triplock/payments';
 import { aPayment, aRefund, freePort } from '@triplock/testing';
 import { openSpannerOutbox } from './outbox.ts';
 import { openSpannerLedger } from './payments.ts';
-import { openSpannerRefunds } from './refunds.ts';
+import { openSpannerFollowUps } from './follow-ups.ts';
 import type { Calls } from './spanner/calls.ts';
 import { openCalls, spannerOver } from './spanner/database.ts';
 import { status } from './spanner/errors.ts';
@@ -44,7 +44,7 @@ async function openTroubled(context: TestContext) {
     (await database.query(`SELECT 1 AS one FROM ${table}`)).length;
   const parts = {
     ledger: openSpannerLedger(database),
-    refunds: openSpannerRefunds(database),
+    refunds: openSpannerFollowUps(database),
     outbox: openSpannerOutbox(database),
   };
   return { store, calls, database, faults, count, ...parts };
@@ -67,12 +67,12 @@ test('what a commit without an answer did is known again, and not done twice', a
   });
   const refund = aRefund(card, { amount: 40n });
   faults.push('answer lost');
-  const held = await refunds.post({ refund, traceparent, settledAt: settledNow });
+  const held = await refunds.post({ followUp: refund, traceparent, settledAt: settledNow });
   // Somebody may have asked the provider: as after a redelivery.
   assert.equal(held.outcome, 'unfinished');
   assert.ok(held.outcome === 'unfinished');
   faults.push('answer lost');
-  const request = { txnId: refund.txnId, version: held.refund.version, ...settlement };
+  const request = { txnId: refund.txnId, version: held.followUp.version, ...settlement };
   assert.deepEqual(await refunds.settle(request), { outcome: 'settled' });
   assert.deepEqual(await refunds.settle(request), { outcome: 'stale' });
   assert.deepEqual([await count('entries'), await count('outbox')], [2, 2]);

@@ -7,7 +7,7 @@ import {
   type StoredEvent,
 } from '@triplock/ledger/test';
 import { openSpannerLedger } from './payments.ts';
-import { openSpannerRefunds } from './refunds.ts';
+import { openSpannerFollowUps } from './follow-ups.ts';
 import { commitTimestamp } from './spanner/values.ts';
 import { createTestSpanner } from './test/test-spanner.ts';
 import { takeDueFromSpanner, wakeDueInSpanner } from './unfinished.ts';
@@ -18,8 +18,8 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
   return {
     ledger: openSpannerLedger(one),
     another: openSpannerLedger(two),
-    refunds: openSpannerRefunds(one),
-    otherRefunds: openSpannerRefunds(two),
+    followUps: openSpannerFollowUps(one),
+    otherFollowUps: openSpannerFollowUps(two),
     takeDue: takeDueFromSpanner(one),
     wakeDue: wakeDueInSpanner(one),
     letTimePass: (only) =>

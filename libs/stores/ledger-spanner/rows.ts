@@ -6,7 +6,7 @@ import {
   otherDetails,
   paymentOf,
   type ProviderColumns,
-  refundOf,
+  followUpOf,
   transactionColumns,
   type TransactionRow as PostgresRow,
 } from '@triplock/ledger';
@@ -17,7 +17,7 @@ import {
   type FollowUpKind,
   type Payment,
   type PaymentKind,
-  type Refund,
+  type FollowUp,
   type Settlement,
   type TxnId,
 } from '@triplock/payments';
@@ -143,13 +143,13 @@ export function paymentFrom(row: TransactionRow): Payment {
  * The refund, capture or cancellation that a row holds, with the charge of its payment where that
  * is the same partner's.
  */
-export function refundFrom(row: TransactionRow, payment: TransactionRow | undefined): Refund {
+export function followUpFrom(row: TransactionRow, payment: TransactionRow | undefined): FollowUp {
   const of = { kind: row.kind as FollowUpKind, payment_id: row.payment_id! };
-  return refundOf({ ...row, ...small(row), ...chargeOf(payment), ...of });
+  return followUpOf({ ...row, ...small(row), ...chargeOf(payment), ...of });
 }
 
 /** The payment of a refund, unless the row found under its id is something else. */
-export function paymentOfRefund(
+export function paymentOfFollowUp(
   refund: { partner_id: string },
   found: TransactionRow | undefined,
 ): TransactionRow | undefined {

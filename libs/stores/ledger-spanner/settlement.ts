@@ -1,19 +1,19 @@
 import {
   keyConflictEventOf,
   type PaymentEvent,
-  refundEventOf,
-  refundKeyConflictEventOf,
+  followUpEventOf,
+  followUpKeyConflictEventOf,
 } from '@triplock/contracts';
 import {
   failureIn,
   paymentMovement,
   type Posting,
-  refundMovement,
-  type RefundPosting,
+  followUpMovement,
+  type FollowUpPosting,
   refuseBadEnd,
   settlementEvent,
   type SettleOutcome,
-  type SettleRefundRequest,
+  type SettleFollowUpRequest,
   type SettleRequest,
   UnpostableError,
 } from '@triplock/ledger';
@@ -23,9 +23,9 @@ import {
   insertEntry,
   insertEvent,
   paymentFrom,
-  paymentOfRefund,
+  paymentOfFollowUp,
   readTransaction,
-  refundFrom,
+  followUpFrom,
   type TransactionRow,
   updateTransaction,
 } from './rows.ts';
@@ -90,7 +90,7 @@ async function endPayment(
   const entry = paymentMovement(settled);
   if (entry !== undefined) tx.write(insertEntry(txnId, entry));
   tx.write(insertEvent(settlementEvent(settled, Number(events)), traceparent));
-  await wakeRefunds(tx, txnId, ending);
+  await wakeFollowUps(tx, txnId, ending);
 }
 
 /** Whether a row can still be changed by who saw that version of it. */
@@ -125,7 +125,7 @@ const waitingSql = `
  * committed, or is aborted and looks again: both hold the payment's row. What is `ending` in the
  * same transaction is still read as pending.
  */
-export async function wakeRefunds(
+export async function wakeFollowUps(
   tx: SpannerTransaction,
   txnId: TxnId,
   ending?: string,
@@ -140,12 +140,12 @@ export async function wakeRefunds(
 }
 
 /** A refund and its payment as they will be, before anything of it is written. */
-export type RefundRows = { refund: TransactionRow; payment: TransactionRow | undefined };
+export type FollowUpRows = { followUp: TransactionRow; payment: TransactionRow | undefined };
 
-/** Settles a reserved refund by `Refunds.settle`'s contract. */
-export async function settleRefund(
+/** Settles a reserved refund by `FollowUps.settle`'s contract. */
+export async function settleFollowUp(
   tx: SpannerTransaction,
-  request: SettleRefundRequest,
+  request: SettleFollowUpRequest,
 ): Promise<SettleOutcome> {
   refuseBadEnd(request.result, request.refundId);
   if (request.payment !== undefined) refuseBadEnd(request.payment.result, request.payment.chargeId);
@@ -153,36 +153,36 @@ export async function settleRefund(
   if (row === undefined || !isFollowUp(row.kind)) return { outcome: 'stale' };
   if (!isPendingAt(row, request.version)) return ownDoing(tx, row, request);
   const payment = await readTransaction(tx, row.payment_id as TxnId);
-  const settled = settledRows({ refund: row, payment: paymentOfRefund(row, payment) }, request);
-  tx.write(updateTransaction(refundColumns(settled.refund)));
-  await writeRefundEvent(tx, settled, request);
+  const settled = settledRows({ followUp: row, payment: paymentOfFollowUp(row, payment) }, request);
+  tx.write(updateTransaction(refundColumns(settled.followUp)));
+  await writeFollowUpEvent(tx, settled, request);
   return { outcome: 'settled' };
 }
 
 /** What a settlement makes of both rows: what one that failed had reserved is given back. */
 export function settledRows(
-  { refund, payment }: RefundRows,
-  { result, settledAt, refundId }: Pick<SettleRefundRequest, 'result' | 'settledAt' | 'refundId'>,
-): RefundRows {
-  const amount = refund.amount ?? 0n;
-  const isRefund = refund.kind === 'refund';
+  { followUp, payment }: FollowUpRows,
+  { result, settledAt, refundId }: Pick<SettleFollowUpRequest, 'result' | 'settledAt' | 'refundId'>,
+): FollowUpRows {
+  const amount = followUp.amount ?? 0n;
+  const isRefund = followUp.kind === 'refund';
   const isGiven = result.state === 'succeeded';
   return {
-    refund: {
-      ...refund,
+    followUp: {
+      ...followUp,
       state: result.state,
       settled_at: settledAt,
       due_at: null,
       failure_code: failureIn(result)?.code ?? null,
       failure_message: failureIn(result)?.message ?? null,
-      provider_refund_id: refundId ?? refund.provider_refund_id,
-      version: refund.version + 1n,
+      provider_refund_id: refundId ?? followUp.provider_refund_id,
+      version: followUp.version + 1n,
     },
     payment: payment && {
       ...payment,
       amount_refunded: payment.amount_refunded + (isRefund && isGiven ? amount : 0n),
       refund_reserved: payment.refund_reserved - (isRefund && !isGiven ? amount : 0n),
-      closed_by: !isGiven && payment.closed_by === refund.txn_id ? null : payment.closed_by,
+      closed_by: !isGiven && payment.closed_by === followUp.txn_id ? null : payment.closed_by,
       events: payment.events + 1n,
       version: payment.version + 1n,
     },
@@ -193,27 +193,27 @@ export function settledRows(
  * Writes the payment's side, the entry and the event of a refund that is final now, and the end of
  * the payment where it ends with that.
  */
-export async function writeRefundEvent(
+export async function writeFollowUpEvent(
   tx: SpannerTransaction,
-  { refund: row, payment }: RefundRows,
+  { followUp: row, payment }: FollowUpRows,
   {
     traceparent,
     settledAt,
     payment: end,
-  }: Omit<SettleRefundRequest, 'txnId' | 'version' | 'result'>,
+  }: Omit<SettleFollowUpRequest, 'txnId' | 'version' | 'result'>,
 ): Promise<void> {
-  const refund = refundFrom(row, payment);
+  const followUp = followUpFrom(row, payment);
   // Without a payment of this partner, the refund's one event is an order of its own.
   const order =
     payment === undefined
-      ? { orderedBy: refund.txnId, sequence: 1 }
-      : { orderedBy: refund.paymentId, sequence: Number(payment.events) };
+      ? { orderedBy: followUp.txnId, sequence: 1 }
+      : { orderedBy: followUp.paymentId, sequence: Number(payment.events) };
   if (payment !== undefined && end === undefined) {
     tx.write(updateTransaction(paymentColumns(payment)));
   }
-  const entry = refundMovement(refund);
-  if (entry !== undefined) tx.write(insertEntry(refund.txnId, entry));
-  tx.write(insertEvent(refundEventOf({ refund, ...order }), traceparent));
+  const entry = followUpMovement(followUp);
+  if (entry !== undefined) tx.write(insertEntry(followUp.txnId, entry));
+  tx.write(insertEvent(followUpEventOf({ followUp, ...order }), traceparent));
   if (payment === undefined || end === undefined) return;
   const { result, chargeId } = end;
   await endPayment(tx, payment, {
@@ -247,9 +247,9 @@ export function recordKeyConflict(database: SpannerDatabase, posting: Posting): 
 /** Records a losing refund by `Refunds.recordKeyConflict`'s contract. */
 export function recordRefundConflict(
   database: SpannerDatabase,
-  posting: RefundPosting,
+  posting: FollowUpPosting,
 ): Promise<EventId> {
-  return record(database, refundKeyConflictEventOf(posting.refund), posting.traceparent);
+  return record(database, followUpKeyConflictEventOf(posting.followUp), posting.traceparent);
 }
 
 async function record(

@@ -3,7 +3,7 @@ import { address, integer, isSet, type SettingsOf, text, withDefault } from '@tr
 import { copyLedgerFrom } from './copy/copy-ledger.ts';
 import { openSpannerOutbox } from './outbox.ts';
 import { openSpannerLedger } from './payments.ts';
-import { openSpannerRefunds } from './refunds.ts';
+import { openSpannerFollowUps } from './follow-ups.ts';
 import { openSpanner } from './spanner/database.ts';
 import { takeDueFromSpanner, wakeDueInSpanner } from './unfinished.ts';
 
@@ -47,7 +47,7 @@ export const spannerLedgerStore: LedgerStoreKind<typeof spannerSettings> = {
     const database = await openSpanner({ ...spannerOptionsOf(settings), ...limits });
     return {
       ledger: openSpannerLedger(database),
-      refunds: openSpannerRefunds(database),
+      followUps: openSpannerFollowUps(database),
       outbox: openSpannerOutbox(database),
       takeDue: takeDueFromSpanner(database),
       wakeDue: wakeDueInSpanner(database),

@@ -19,14 +19,14 @@ import { deriveId, traceparentOf, type TxnId } from '@triplock/payments';
 import {
   insertEvent,
   paymentFrom,
-  paymentOfRefund,
+  paymentOfFollowUp,
   readTransaction,
-  refundFrom,
+  followUpFrom,
   type TransactionRow,
   updateTransaction,
   updateWaiting,
 } from './rows.ts';
-import { blamingInput, isPendingAt, wakeRefunds } from './settlement.ts';
+import { blamingInput, isPendingAt, wakeFollowUps } from './settlement.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 import { commitTimestamp } from './spanner/values.ts';
@@ -141,8 +141,8 @@ async function read(
   const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
   if (row.payment_id === null) return { kind: 'payment', payment: paymentFrom(row), traceparent };
   const payment = await readTransaction(database, row.payment_id as TxnId);
-  const refund = refundFrom(row, paymentOfRefund(row, payment));
-  return { kind: 'refund', refund, traceparent };
+  const followUp = followUpFrom(row, paymentOfFollowUp(row, payment));
+  return { kind: 'refund', followUp, traceparent };
 }
 
 /** The payment that names an intent. */
@@ -281,7 +281,7 @@ export function authorize(
     tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, events, ...columns }));
     const event = authorizedEvent(paymentFrom({ ...row, ...columns }), Number(events));
     tx.write(insertEvent(event, traceparent));
-    await wakeRefunds(tx, txnId);
+    await wakeFollowUps(tx, txnId);
     return stored;
   });
 }

@@ -4,7 +4,7 @@ import type { PaymentEvent } from '@triplock/contracts';
 import {
   deriveDisputeEventId,
   type AcceptedPayment,
-  type AcceptedRefund,
+  type AcceptedFollowUp,
 } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import { succeededEvent, type System } from './whole-system.ts';
@@ -13,7 +13,7 @@ import { succeededEvent, type System } from './whole-system.ts';
 export type Scene = {
   system: System;
   paid: AcceptedPayment;
-  refund: AcceptedRefund;
+  refund: AcceptedFollowUp;
   /** The events of the two. */
   paidEvent: PaymentEvent;
   refunded: PaymentEvent;
@@ -163,7 +163,7 @@ export async function bookAtProvider(
   system: System,
   row: {
     kind: 'intent' | 'charge' | 'refund' | 'dispute';
-    of: AcceptedPayment | AcceptedRefund;
+    of: AcceptedPayment | AcceptedFollowUp;
     intentId: string;
     amount?: number;
   },

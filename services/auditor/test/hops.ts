@@ -3,12 +3,12 @@ import {
   encodePaymentEvent,
   eventOf,
   paymentEventOf,
-  refundEventOf,
+  followUpEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
 import { openInbox, type Effect, type ReceivedEvent } from '@triplock/inbox';
-import { authorizedEvent, type Ledger, type Refunds } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payments';
+import { authorizedEvent, type Ledger, type FollowUps } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedFollowUp, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import type { TestDatabase } from '@triplock/testing';
 import { recordPublished } from '../published.ts';
@@ -130,7 +130,7 @@ function received(event: PaymentEvent): ReceivedEvent<PaymentEvent> {
 }
 
 /** What the worker does about cards, but for asking the provider. */
-export function cardHops(ledger: Ledger, refunds: Refunds) {
+export function cardHops(ledger: Ledger, refunds: FollowUps) {
   const result = { state: 'succeeded' } as const;
   return {
     storeIntent: async ({ txnId }: AcceptedPayment, intentId: string) => {
@@ -145,7 +145,7 @@ export function cardHops(ledger: Ledger, refunds: Refunds) {
       return paymentEventOf((await ledger.find(txnId))!, 'payment.succeeded', 1);
     },
     settleRefund: async (
-      refund: AcceptedRefund,
+      refund: AcceptedFollowUp,
       { sequence, refundId }: { sequence: number; refundId: string },
     ): Promise<PaymentEvent> => {
       const { txnId, paymentId } = refund;
@@ -153,7 +153,7 @@ export function cardHops(ledger: Ledger, refunds: Refunds) {
       const end = { result, refundId, settledAt: settledAt(refund), traceparent };
       await refunds.settle({ txnId, version, ...end });
       const settled = (await refunds.find(txnId))!;
-      return refundEventOf({ refund: settled, orderedBy: paymentId, sequence });
+      return followUpEventOf({ followUp: settled, orderedBy: paymentId, sequence });
     },
     /** Notes that the money of a posted card is held, and tells of it. */
     authorize: async ({ txnId }: AcceptedPayment, intentId: string): Promise<PaymentEvent> => {
@@ -163,7 +163,7 @@ export function cardHops(ledger: Ledger, refunds: Refunds) {
       return authorizedEvent((await ledger.find(txnId))!, 1);
     },
     /** Settles a capture with its payment, and tells of both. */
-    settleCapture: async (capture: AcceptedRefund, chargeId: string): Promise<PaymentEvent[]> => {
+    settleCapture: async (capture: AcceptedFollowUp, chargeId: string): Promise<PaymentEvent[]> => {
       const { txnId, paymentId } = capture;
       const { version, money } = (await refunds.find(txnId))!;
       const captured = { state: 'captured', amount: money!.amount } as const;
@@ -172,7 +172,7 @@ export function cardHops(ledger: Ledger, refunds: Refunds) {
       const refund = (await refunds.find(txnId))!;
       const payment = (await ledger.find(paymentId))!;
       return [
-        refundEventOf({ refund, orderedBy: paymentId, sequence: 2 }),
+        followUpEventOf({ followUp: refund, orderedBy: paymentId, sequence: 2 }),
         paymentEventOf(payment, 'payment.captured', 3),
       ];
     },

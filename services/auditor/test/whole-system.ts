@@ -1,13 +1,13 @@
 import {
   encodePaymentAccepted,
-  encodeRefundAccepted,
+  encodeFollowUpAccepted,
   keyConflictEventOf,
   paymentEventOf,
-  refundEventOf,
+  followUpEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
-import { openPostgresLedger, openPostgresRefunds, requiresActionEvent } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund, EventId, TxnId } from '@triplock/payments';
+import { openPostgresLedger, openPostgresFollowUps, requiresActionEvent } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedFollowUp, EventId, TxnId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import type { ProviderJournal } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
@@ -26,7 +26,7 @@ import { cardHops, eventHops, settledAt, traceparent, type Owners } from './hops
 export type HoldIntent = (intentId: string) => Promise<unknown>;
 
 /** A capture, and the provider's ids of what it took. */
-type CaptureByCard = { capture: AcceptedRefund; intentId: string; chargeId: string };
+type CaptureByCard = { capture: AcceptedFollowUp; intentId: string; chargeId: string };
 
 /** What the services do, hop by hop. */
 export type System = ReturnType<typeof wholeSystem>;
@@ -57,7 +57,7 @@ export function wholeSystem(owners: Owners) {
       await publish(succeededEvent(payment));
     },
     /** A refund of a book transfer that went all the way, as the payment's next event. */
-    giveBack: async (refund: AcceptedRefund, sequence: number) => {
+    giveBack: async (refund: AcceptedFollowUp, sequence: number) => {
       await hops.accept(refund);
       const event = await hops.postRefund(refund, sequence);
       await publish(event);
@@ -73,7 +73,7 @@ export function wholeSystem(owners: Owners) {
     /**
      * A refund of a card payment that went all the way: reserved, given back as asked, and settled.
      */
-    giveBackByCard: async (refund: AcceptedRefund, giveBack: () => Promise<string>) => {
+    giveBackByCard: async (refund: AcceptedFollowUp, giveBack: () => Promise<string>) => {
       await hops.accept(refund);
       await hops.beginRefund(refund);
       const refundId = await giveBack();
@@ -108,10 +108,10 @@ function topicHops({ auditor }: Owners) {
     recordDeadLetterBatch(auditor, metrics),
   ];
   let offset = 0n;
-  const record = (accepted: AcceptedPayment | AcceptedRefund): ReceivedRecord => {
+  const record = (accepted: AcceptedPayment | AcceptedFollowUp): ReceivedRecord => {
     const { key, value, headers } =
       'paymentId' in accepted
-        ? encodeRefundAccepted(accepted, traceparent)
+        ? encodeFollowUpAccepted(accepted, traceparent)
         : encodePaymentAccepted(accepted, traceparent);
     offset += 1n;
     return {
@@ -124,7 +124,7 @@ function topicHops({ auditor }: Owners) {
       timestamp: '0',
     };
   };
-  const accept = async (accepted: AcceptedPayment | AcceptedRefund) => {
+  const accept = async (accepted: AcceptedPayment | AcceptedFollowUp) => {
     const appended = record(accepted);
     await takeAccepted({ records: [appended] });
     return appended;
@@ -148,14 +148,14 @@ function topicHops({ auditor }: Owners) {
 
 function ledgerHops({ ledger, admin }: Owners) {
   const postgresLedger = openPostgresLedger(ledger);
-  const refunds = openPostgresRefunds(ledger);
+  const refunds = openPostgresFollowUps(ledger);
   return {
     ...cardHops(postgresLedger, refunds),
     /** Posts a refund, which is final then if a book transfer's, and tells of it. */
-    postRefund: async (refund: AcceptedRefund, sequence: number): Promise<PaymentEvent> => {
-      await refunds.post({ refund, traceparent, settledAt: settledAt(refund) });
+    postRefund: async (refund: AcceptedFollowUp, sequence: number): Promise<PaymentEvent> => {
+      await refunds.post({ followUp: refund, traceparent, settledAt: settledAt(refund) });
       const posted = await refunds.find(refund.txnId);
-      return refundEventOf({ refund: posted!, orderedBy: refund.paymentId, sequence });
+      return followUpEventOf({ followUp: posted!, orderedBy: refund.paymentId, sequence });
     },
     post: (payment: AcceptedPayment) => {
       const result = { state: 'succeeded' } as const;
@@ -173,8 +173,8 @@ function ledgerHops({ ledger, admin }: Owners) {
       return paymentEventOf((await postgresLedger.find(payment.txnId))!, 'payment.failed', 1);
     },
     /** Posts a refund that has to wait for its payment. */
-    beginRefund: (refund: AcceptedRefund) =>
-      refunds.post({ refund, traceparent, settledAt: settledAt(refund) }),
+    beginRefund: (refund: AcceptedFollowUp) =>
+      refunds.post({ followUp: refund, traceparent, settledAt: settledAt(refund) }),
     begin: (payment: AcceptedPayment) => postgresLedger.post([{ payment, traceparent }]),
     /** Stores the intent of a posted card, of which the provider says whom it waits for. */
     askOutside: async (payment: AcceptedPayment, waitsFor: 'customer' | 'bank' | 'partner') => {

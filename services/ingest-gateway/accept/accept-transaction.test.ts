@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, test, type TestContext } from 'node:test';
-import { renderAccepted, renderAcceptedRefund } from '@triplock/contracts';
+import { renderAccepted, renderAcceptedFollowUp } from '@triplock/contracts';
 import type { ClaimRequest } from '@triplock/claims';
-import type { AcceptedRefund } from '@triplock/payments';
+import type { AcceptedFollowUp } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { ProduceRefusedError, ProduceUnknownError } from '@triplock/transport';
@@ -188,7 +188,7 @@ async function openRefunds(t: TestContext) {
     assert.equal(outcome, 'accepted');
     return payment;
   };
-  const give = (refund: AcceptedRefund, by: Gateway = gateway) =>
+  const give = (refund: AcceptedFollowUp, by: Gateway = gateway) =>
     acceptTransaction(by, aRefundOrder(refund));
   const find = () => Promise.reject(new Error('PostgreSQL is away'));
   const blind = {
@@ -203,7 +203,7 @@ test('a refund right after its payment is accepted behind it, and a retry gets t
   const { pay, give, appended, catchUp } = await openRefunds(t);
   const payment = await pay();
   const refund = aRefund(payment, { amount: 50n, reason: 'Grüße 😀' });
-  const answer = renderAcceptedRefund(refund);
+  const answer = renderAcceptedFollowUp(refund);
   assert.deepEqual(await give(refund), { outcome: 'accepted', answer });
   const retry = await give({ ...refund, acceptedAt: new Date(0) });
   assert.deepEqual(retry, { outcome: 'replayed', answer });
@@ -258,7 +258,7 @@ test('the retry of a refund needs no ledger, however old its payment is', async 
   const { outcome } = await give(refund);
   assert.equal(outcome, 'accepted');
   assert.ok(await expireClaim(payment.txnId));
-  const answer = renderAcceptedRefund(refund);
+  const answer = renderAcceptedFollowUp(refund);
   assert.deepEqual(await give(refund, blind), { outcome: 'replayed', answer });
   const other = aRefund(payment, { key: refund.key, amount: 51n });
   assert.deepEqual(await give(other, blind), { outcome: 'reused' });
@@ -288,7 +288,7 @@ test('a gateway whose claims were lost knows nothing of refunds and payments unt
   await forgetClaims();
   for (const each of [refund, fresh, lost]) assert.deepEqual(await give(each), { outcome: 'cold' });
   await catchUp();
-  const answer = renderAcceptedRefund(refund);
+  const answer = renderAcceptedFollowUp(refund);
   assert.deepEqual(await give(refund), { outcome: 'replayed', answer });
   const other = aRefund(payment, { key: refund.key, amount: 51n });
   assert.deepEqual(await give(other), { outcome: 'reused' });

@@ -1,6 +1,6 @@
 import type { BucketEpoch, PendingRead } from '@triplock/claims';
 import {
-  type AcceptedRefund,
+  type AcceptedFollowUp,
   type PartnerId,
   type TransactionKind,
   type TxnId,
@@ -127,7 +127,7 @@ export async function findOwnPayment(
  */
 export async function findRefundable(
   gateway: Gateway,
-  refund: Pick<AcceptedRefund, 'kind' | 'txnId' | 'paymentId' | 'partnerId'>,
+  refund: Pick<AcceptedFollowUp, 'kind' | 'txnId' | 'paymentId' | 'partnerId'>,
 ): Promise<OwnPaymentOutcome> {
   const { kind, txnId, paymentId, partnerId } = refund;
   const claimed = await gateway.claims.read(paymentId);

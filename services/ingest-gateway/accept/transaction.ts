@@ -1,14 +1,14 @@
 import type { ClaimRequest } from '@triplock/claims';
 import {
   encodePaymentAccepted,
-  encodeRefundAccepted,
+  encodeFollowUpAccepted,
   renderAccepted,
   renderAwaiting,
-  renderAcceptedRefund,
+  renderAcceptedFollowUp,
   renderPayment,
   renderPending,
-  renderPendingRefund,
-  renderRefund,
+  renderPendingFollowUp,
+  renderFollowUp,
   type EncodedRecord,
   type AcceptedAnswer,
   type NextAction,
@@ -17,10 +17,10 @@ import {
   isFinal,
   isFollowUp,
   type AcceptedPayment,
-  type AcceptedRefund,
+  type AcceptedFollowUp,
   type JsonObject,
   type Payment,
-  type Refund,
+  type FollowUp,
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
@@ -31,7 +31,7 @@ import type { Gateway } from '../gateway.ts';
 // Another member of the unions does not compile until each of them has its case.
 
 /** What a partner asks to be done once per key. */
-export type Transaction = AcceptedPayment | AcceptedRefund;
+export type Transaction = AcceptedPayment | AcceptedFollowUp;
 
 /** An authenticated and valid request. */
 export type Order = {
@@ -43,7 +43,7 @@ export type Order = {
 };
 
 /** The same as the ledger holds it. */
-export type Posted = Payment | Refund;
+export type Posted = Payment | FollowUp;
 
 /**
  * The 202. A function of the request alone, so that a retry, a takeover and the ledger's row give
@@ -52,13 +52,13 @@ export type Posted = Payment | Refund;
  * @throws for a form that a newer gateway gave it in.
  */
 export function renderAnswer(transaction: Transaction | Posted): AcceptedAnswer {
-  if ('paymentId' in transaction) return renderAcceptedRefund(transaction);
+  if ('paymentId' in transaction) return renderAcceptedFollowUp(transaction);
   return renderAccepted(transaction);
 }
 
 /** The record of the accepted topic. */
 export function encodeAccepted(transaction: Transaction, traceparent: string): EncodedRecord {
-  if ('paymentId' in transaction) return encodeRefundAccepted(transaction, traceparent);
+  if ('paymentId' in transaction) return encodeFollowUpAccepted(transaction, traceparent);
   return encodePaymentAccepted(transaction, traceparent);
 }
 
@@ -69,7 +69,7 @@ export function recordKeyOf(transaction: Transaction): TxnId {
 
 /** What a read shows until the ledger has it. */
 function renderUnposted(transaction: Transaction): JsonObject {
-  if ('paymentId' in transaction) return renderPendingRefund(transaction);
+  if ('paymentId' in transaction) return renderPendingFollowUp(transaction);
   return renderPending(transaction);
 }
 
@@ -82,7 +82,7 @@ export function renderPosted(
   posted: Posted,
   requestId?: string,
 ): JsonObject {
-  if ('paymentId' in posted) return renderRefund(posted);
+  if ('paymentId' in posted) return renderFollowUp(posted);
   const { nextAction, expiresAt } = posted.customer ?? {};
   const nobodyActs = nextAction === undefined || expiresAt === undefined || isFinal(posted.state);
   if (nobodyActs) return renderPayment(posted);

@@ -8,7 +8,7 @@ import { createHttpServer } from '../http/server.ts';
 import { addCreateRoutes } from './create-transactions.ts';
 import { addListRoutes } from './list-transactions.ts';
 import { addReadRoutes } from './read-transactions.ts';
-import { addRefundRoutes } from './refunds.ts';
+import { addFollowUpRoutes } from './follow-ups.ts';
 import { addSettlementRoutes } from './settlements.ts';
 import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
@@ -30,7 +30,7 @@ export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
 export function addTransactionRoutes(app: FastifyInstance, gateway: Gateway): void {
   addCreateRoutes(app, gateway);
   const read = addReadRoutes(app, gateway);
-  addRefundRoutes(app, gateway, read);
+  addFollowUpRoutes(app, gateway, read);
   addListRoutes(app, gateway);
 }
 

@@ -5,7 +5,7 @@ import {
   parseRefundListQuery,
   refundListQuerySchema,
   renderPayment,
-  renderRefund,
+  renderFollowUp,
   txnIdSchema,
 } from '@triplock/contracts';
 import { isTxnId, type JsonObject } from '@triplock/payments';
@@ -101,7 +101,7 @@ async function refundsOf(gateway: Gateway, request: FastifyRequest): Promise<Pag
   const listed = await gateway.refunds.listOf({ paymentId, partnerId, limit, after });
   if (listed.outcome === 'unknown-cursor') return listed;
   const { refunds, hasMore } = listed;
-  return { outcome: 'page', data: refunds.map(renderRefund), hasMore };
+  return { outcome: 'page', data: refunds.map(renderFollowUp), hasMore };
 }
 
 /** Answers with a page; a store that does not answer in time is a 503. */

@@ -3,7 +3,7 @@ import { describe, it, test } from 'node:test';
 import { claimLifeMs, renderPending } from '@triplock/contracts';
 import type { PartnerId, TxnId } from '@triplock/payments';
 import { aPayment, aRefund, eventually, longestFields } from '@triplock/testing';
-import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
+import { openPostgresLedger, openPostgresFollowUps } from '@triplock/ledger';
 import fc from 'fast-check';
 import { acceptTransaction } from '../accept/accept-transaction.ts';
 import { findOwnPayment } from '../accept/find-transaction.ts';
@@ -181,7 +181,11 @@ describe('waiting for a payment', () => {
     assert.ok(seen.outcome === 'found' && seen.atRest);
     assert.equal((JSON.parse(seen.body) as { status: string }).status, 'authorized');
     const refund = aRefund(payment, { kind: 'capture' });
-    await openPostgresRefunds(writer).post({ refund, traceparent, settledAt: new Date() });
+    await openPostgresFollowUps(writer).post({
+      followUp: refund,
+      traceparent,
+      settledAt: new Date(),
+    });
     const captured = await readTransaction(gateway, question(txnId));
     assert.ok(captured.outcome === 'found' && !captured.atRest);
   });

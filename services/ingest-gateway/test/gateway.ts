@@ -1,8 +1,8 @@
 import type { TestContext } from 'node:test';
 import { openRedisClaims } from '@triplock/claims';
 import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
-import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund, PartnerId } from '@triplock/payments';
+import { openPostgresLedger, openPostgresFollowUps } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedFollowUp, PartnerId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import {
   createCrashPoints,
@@ -34,7 +34,7 @@ import type { Gateway } from '../gateway.ts';
 import { createRateLimiter, openBacklog, type Admission, type Rate } from '../http/admission.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 
-type Accepted = AcceptedPayment | AcceptedRefund;
+type Accepted = AcceptedPayment | AcceptedFollowUp;
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
@@ -61,7 +61,7 @@ export async function openTestGateway(
   t.after(() => Promise.all([claims.close(), log.close(), offsets.close()]));
 
   const metrics = createMetrics('test');
-  const refunds = openPostgresRefunds(database.open('triplock_gateway'));
+  const refunds = openPostgresFollowUps(database.open('triplock_gateway'));
   const gateway = partialGateway({
     claims,
     recovery: recoverLosses({ claims, ledger, offsets, logger }),
@@ -123,8 +123,8 @@ async function post(writer: Database, record: UndecodedRecord): Promise<Accepted
       return decoded.payment;
     }
     case 'refund':
-      await openPostgresRefunds(writer).post({ ...decoded, settledAt });
-      return decoded.refund;
+      await openPostgresFollowUps(writer).post({ ...decoded, settledAt });
+      return decoded.followUp;
     case 'refused':
       throw new Error(decoded.detail);
   }
@@ -145,7 +145,7 @@ export function aPaymentBeside({ txnId }: AcceptedPayment): AcceptedPayment {
 }
 
 /** An order for a refund, with a budget of its own. */
-export function aRefundOrder(refund: AcceptedRefund): Order {
+export function aRefundOrder(refund: AcceptedFollowUp): Order {
   return orderOf(refund);
 }
 

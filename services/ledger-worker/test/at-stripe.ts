@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { WakeDue } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
 import { createLogger, runLoop, type Loop } from '@triplock/runtime';
 import {
   aPayment,
@@ -27,7 +27,7 @@ export function refundingAt(stripe: () => TestStripe) {
     /** Both append together and in order, so that records come in one batch or a few. */
     const pay = (...payments: AcceptedPayment[]) =>
       Promise.all(payments.map((each) => pipeline.append(recordOf(each))));
-    const refund = (...refunds: AcceptedRefund[]) =>
+    const refund = (...refunds: AcceptedFollowUp[]) =>
       Promise.all(refunds.map((each) => pipeline.append(refundRecordOf(each))));
     /** What a payment's refunds came to, how often each. */
     const cameTo = async ({ txnId }: AcceptedPayment) => {
@@ -133,7 +133,7 @@ export function receivingAt(stripe: () => TestStripe) {
     };
     const becomes = (txnId: Parameters<typeof ledger.find>[0], state: string) =>
       eventually(async () => {
-        const row = (await ledger.find(txnId)) ?? (await worker.refunds.find(txnId));
+        const row = (await ledger.find(txnId)) ?? (await worker.followUps.find(txnId));
         return row?.state === state && row;
       });
     const counted = () => metrics.providerEvents.counted();

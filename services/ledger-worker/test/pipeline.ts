@@ -4,11 +4,16 @@ import { connect, createServer, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import {
   encodePaymentAccepted,
-  encodeRefundAccepted,
+  encodeFollowUpAccepted,
   type EncodedRecord,
 } from '@triplock/contracts';
-import { openPostgresLedger, openPostgresRefunds, takeDueFrom, wakeDueIn } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import {
+  openPostgresLedger,
+  openPostgresFollowUps,
+  takeDueFrom,
+  wakeDueIn,
+} from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
 import {
@@ -58,8 +63,8 @@ export function recordOf(payment: AcceptedPayment): EncodedRecord {
 }
 
 /** The record that the gateway makes of a refund. */
-export function refundRecordOf(refund: AcceptedRefund): EncodedRecord {
-  return encodeRefundAccepted(refund, traceparent);
+export function refundRecordOf(refund: AcceptedFollowUp): EncodedRecord {
+  return encodeFollowUpAccepted(refund, traceparent);
 }
 
 /** A worker's surroundings, its topics and database being one test's own. */
@@ -146,7 +151,7 @@ function openWorker(
   const metrics = workerMetrics(createMetrics('test'));
   const worker: Worker = {
     ledger,
-    refunds: openPostgresRefunds(database),
+    followUps: openPostgresFollowUps(database),
     provider,
     deadLetters,
     actionKeys: sealingKeys.parse(testSealingKeys)!,

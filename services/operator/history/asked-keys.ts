@@ -4,7 +4,7 @@ import {
   parseIdempotencyKey,
   parseStrictJson,
   validatePaymentRequest,
-  validateRefundRequest,
+  validateFollowUpRequest,
 } from '@triplock/contracts';
 import {
   type Fingerprint,
@@ -138,7 +138,7 @@ function readWanted({ kind, method, path, body }: Sent): AskedFor | undefined {
   if (findCardData(json.value).length > 0) return undefined;
   if (kind !== 'read' && isFollowUp(kind)) {
     const [, paymentId, asked] = /^\/v1\/payments\/([^/?]+)\/(\w+)$/.exec(path) ?? [];
-    const follows = validateRefundRequest(json.value, kind);
+    const follows = validateFollowUpRequest(kind, json.value);
     if (asked !== `${kind}s` || follows.outcome === 'invalid') return undefined;
     const fields = { payment: paymentId!, ...follows.body };
     const own = fingerprint({ method, path, body: follows.body });

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import assert from 'node:assert/strict';
 import { bucketCount } from '@triplock/contracts';
-import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
+import { openPostgresLedger, openPostgresFollowUps } from '@triplock/ledger';
 import { bookTransferOf, pendingOf, settledNow, traceparent } from '@triplock/ledger/test';
 import { bucketOf, deriveEventId } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { openSpannerOutbox } from '../outbox.ts';
 import { openSpannerLedger } from '../payments.ts';
-import { openSpannerRefunds } from '../refunds.ts';
+import { openSpannerFollowUps } from '../follow-ups.ts';
 import { insertDispute } from '../rows.ts';
 import type { SpannerDatabase } from '../spanner/database.ts';
 import { commitTimestamp } from '../spanner/values.ts';
@@ -24,10 +24,10 @@ async function openBoth(context: TestContext) {
     spanner,
     postgres,
     ledger: openSpannerLedger(spanner),
-    refunds: openSpannerRefunds(spanner),
+    refunds: openSpannerFollowUps(spanner),
     outbox: openSpannerOutbox(spanner),
     copy: copyLedgerFrom(spanner, postgres),
-    copied: { ledger: openPostgresLedger(postgres), refunds: openPostgresRefunds(postgres) },
+    copied: { ledger: openPostgresLedger(postgres), refunds: openPostgresFollowUps(postgres) },
     differences: () => postgres.query('SELECT kind, id FROM ledger.copy_differences ORDER BY id'),
   };
 }
@@ -53,7 +53,7 @@ test('a copy follows everything that becomes of payments, refunds and events', a
   for (const disputeId of ['du_1', 'du_2']) await ledger.noteDispute({ ...dispute, disputeId });
   const [given, held] = [aRefund(transfer, { amount: 40n }), aRefund(card)];
   for (const refund of [given, held])
-    await refunds.post({ refund, traceparent, settledAt: settledNow });
+    await refunds.post({ followUp: refund, traceparent, settledAt: settledNow });
   const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   const lease = leases[bucketOf(card.txnId, bucketCount)]!;
   const waiting = (await outbox.take([lease], 10)).map(({ id }) => id);
@@ -237,7 +237,7 @@ test('a backlog is copied in slices that keep what they copied, read now, and le
       if (slices > 0 && !crashed) {
         crashed = true;
         // Its payment is in the copy already, and moves on to a later slice.
-        await refunds.post({ refund, traceparent, settledAt: settledNow });
+        await refunds.post({ followUp: refund, traceparent, settledAt: settledNow });
         throw new Error('a crash between two slices');
       }
       slices += 1;

@@ -1,10 +1,10 @@
 import type {
-  AcceptedRefund,
+  AcceptedFollowUp,
   FollowUpKind,
   JsonObject,
   JsonValue,
-  Refund,
-  RefundDetails,
+  FollowUp,
+  FollowUpDetails,
 } from '@triplock/payments';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -92,28 +92,41 @@ export const cancellationSchema = schemaOf('cancellation', {
 });
 
 /**
- * What validating a body gives: the refund and the value its fingerprint is made of, or why not.
+ * What validating a body gives: what is asked for and the value its fingerprint is made of, or why not.
  */
-export type ValidatedRefundRequest =
-  | { outcome: 'valid'; details: RefundDetails; body: JsonObject }
+export type ValidatedFollowUpRequest =
+  | { outcome: 'valid'; details: FollowUpDetails; body: JsonObject }
   | { outcome: 'invalid'; errors: readonly FieldProblem[] };
 
-/** The body of `POST /v1/payments/{id}/refunds` after validation. */
-export type RefundRequest = Static<typeof refundRequestSchema>;
+/** The body of each after validation: a capture has no reason, a cancellation no amount. */
+export type FollowUpRequest = Static<typeof refundRequestSchema>;
 
-const requests = {
+const checks = {
+  refund: Compile(refundRequestSchema),
+  capture: Compile(captureRequestSchema),
+  cancellation: Compile(cancellationRequestSchema),
+};
+
+type BodyRules = {
+  request: { Check(json: JsonValue): json is FollowUpRequest };
+  explain: ReturnType<typeof explainBody>;
+  /** What no amount means. */
+  all: string;
+};
+
+const requests: Readonly<Record<FollowUpKind, BodyRules>> = {
   refund: {
-    request: Compile(refundRequestSchema),
+    request: checks.refund,
     explain: explainBody(refundRequestSchema),
     all: 'gives back all that is left of the payment',
   },
   capture: {
-    request: Compile(captureRequestSchema),
+    request: checks.capture,
     explain: explainBody(captureRequestSchema),
     all: 'captures the whole payment',
   },
   cancellation: {
-    request: Compile(cancellationRequestSchema),
+    request: checks.cancellation,
     explain: explainBody(cancellationRequestSchema),
     all: 'lets the whole payment go',
   },
@@ -124,21 +137,22 @@ const requests = {
  * means that there was no body: that is refused, because a client that lost its body would
  * otherwise give back or capture everything.
  */
-export function validateRefundRequest(
+export function validateFollowUpRequest(
+  kind: FollowUpKind,
   json: JsonValue | undefined,
-  kind: FollowUpKind = 'refund',
-): ValidatedRefundRequest {
-  const { request, explain, all } = requests[kind] as typeof requests.refund;
+): ValidatedFollowUpRequest {
+  const { request, explain, all } = requests[kind];
   if (json === undefined) {
     const detail = `expected a JSON object; \`{}\` ${all}`;
     return { outcome: 'invalid', errors: [{ pointer: '#', detail }] };
   }
-  if (request.Check(json)) return { outcome: 'valid', details: refundDetailsOf(json), body: json };
+  if (request.Check(json))
+    return { outcome: 'valid', details: followUpDetailsOf(json), body: json };
   return { outcome: 'invalid', errors: explain(json) };
 }
 
 /** The domain's form of fields that were validated. */
-export function refundDetailsOf({ amount, reason }: RefundRequest): RefundDetails {
+export function followUpDetailsOf({ amount, reason }: FollowUpRequest): FollowUpDetails {
   return {
     ...(amount === undefined ? {} : { amount: BigInt(amount) }),
     ...(reason === undefined ? {} : { reason }),
@@ -146,56 +160,56 @@ export function refundDetailsOf({ amount, reason }: RefundRequest): RefundDetail
 }
 
 /**
- * The 202 of a refund, made only from the request and its id, so that a retry and the ledger row
+ * The 202 of a refund, capture or cancellation, made only from the request and its id, so that a retry and the ledger row
  * give the same bytes.
  *
  * @throws for a version this code does not know, which is a bug of a deploy.
  */
-export function renderAcceptedRefund(refund: AcceptedRefund): AcceptedAnswer {
-  if (refund.responseVersion !== 1) {
-    throw new Error(`response version ${refund.responseVersion} is not known here`);
+export function renderAcceptedFollowUp(followUp: AcceptedFollowUp): AcceptedAnswer {
+  if (followUp.responseVersion !== 1) {
+    throw new Error(`response version ${followUp.responseVersion} is not known here`);
   }
   const fields = {
-    id: refund.txnId,
-    object: refund.kind,
-    payment: refund.paymentId,
+    id: followUp.txnId,
+    object: followUp.kind,
+    payment: followUp.paymentId,
     status: 'pending',
-    ...refundAsSent(refund.details),
+    ...followUpAsSent(followUp.details),
   };
   return {
     status: 202,
-    location: `/v1/${refund.kind}s/${refund.txnId}`,
+    location: `/v1/${followUp.kind}s/${followUp.txnId}`,
     body: JSON.stringify(fields),
   };
 }
 
 /** The request's fields as the partner sent them, in the order in which every answer shows them. */
-export function refundAsSent({ amount, reason }: AcceptedRefund['details']): JsonObject {
+export function followUpAsSent({ amount, reason }: AcceptedFollowUp['details']): JsonObject {
   return {
     ...(amount === undefined ? {} : { amount: Number(amount) }),
     ...(reason === undefined ? {} : { reason }),
   };
 }
 
-/** A refund as `GET /v1/refunds/{id}` and a webhook's `data` show it. */
-export function renderRefund(refund: Refund): JsonObject {
-  const { money, details, failure } = refund;
+/** One as `GET /v1/refunds/{id}`, `/v1/captures/{id}` or `/v1/cancellations/{id}` and a webhook's `data` show it. */
+export function renderFollowUp(followUp: FollowUp): JsonObject {
+  const { money, details, failure } = followUp;
   const amount = money?.amount ?? details.amount;
   return {
-    id: refund.txnId,
-    object: refund.kind,
-    payment: refund.paymentId,
-    status: refund.state,
+    id: followUp.txnId,
+    object: followUp.kind,
+    payment: followUp.paymentId,
+    status: followUp.state,
     ...(amount === undefined ? {} : { amount: Number(amount) }),
     ...(money === undefined ? {} : { currency: money.currency }),
     ...(details.reason === undefined ? {} : { reason: details.reason }),
-    created_at: refund.acceptedAt.toISOString(),
-    settled_at: refund.settledAt?.toISOString() ?? null,
+    created_at: followUp.acceptedAt.toISOString(),
+    settled_at: followUp.settledAt?.toISOString() ?? null,
     ...(failure === undefined ? {} : { failure: { ...failure } }),
   };
 }
 
-/** The same fields for a refund that was accepted and that the ledger does not know yet. */
-export function renderPendingRefund(accepted: AcceptedRefund): JsonObject {
-  return renderRefund({ ...accepted, state: 'pending', version: 0, settledAt: null });
+/** The same fields for one that was accepted and that the ledger does not know yet. */
+export function renderPendingFollowUp(accepted: AcceptedFollowUp): JsonObject {
+  return renderFollowUp({ ...accepted, state: 'pending', version: 0, settledAt: null });
 }

@@ -1,31 +1,31 @@
 import {
   detailsText,
-  otherRefundDetails,
+  otherFollowUpDetails,
   ownMs,
-  type RefundDecision,
+  type FollowUpDecision,
   type RefundListOutcome,
   type RefundListRequest,
-  type RefundOutcome,
-  type RefundPosting,
-  type Refunds,
-  type ReservedRefund,
+  type FollowUpOutcome,
+  type FollowUpPosting,
+  type FollowUps,
+  type ReservedFollowUp,
   refuseBadTexts,
   resultOf,
 } from '@triplock/ledger';
 import {
   isFollowUp,
-  type AcceptedRefund,
+  type AcceptedFollowUp,
   type Fingerprint,
-  type Refund,
+  type FollowUp,
   type TxnId,
 } from '@triplock/payments';
 import {
   type Columns,
   insertTransaction,
-  paymentOfRefund,
+  paymentOfFollowUp,
   type Reader,
   readTransaction,
-  refundFrom,
+  followUpFrom,
   type TransactionRow,
   updateTransaction,
 } from './rows.ts';
@@ -35,24 +35,24 @@ import {
   paymentColumns,
   recordRefundConflict,
   refundColumns,
-  type RefundRows,
+  type FollowUpRows,
   settledRows,
-  settleRefund,
-  writeRefundEvent,
+  settleFollowUp,
+  writeFollowUpEvent,
 } from './settlement.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 
 /** Refunds in Cloud Spanner. The connection stays the caller's to close. */
-export function openSpannerRefunds(database: SpannerDatabase): Refunds {
+export function openSpannerFollowUps(database: SpannerDatabase): FollowUps {
   return {
     post: (posting) =>
       blamingInput(async () => {
-        refuseBadTexts(Object.values(posting.refund.details));
-        return database.transaction((tx) => postRefund(tx, posting));
+        refuseBadTexts(Object.values(posting.followUp.details));
+        return database.transaction((tx) => postFollowUp(tx, posting));
       }),
     settle: (request) =>
-      blamingInput(() => database.transaction((tx) => settleRefund(tx, request))),
+      blamingInput(() => database.transaction((tx) => settleFollowUp(tx, request))),
     storeRefundId: (request) => storeRefundId(database, request),
     recordKeyConflict: (posting) => recordRefundConflict(database, posting),
     find: async (txnId) => findRefund(database, txnId),
@@ -60,17 +60,17 @@ export function openSpannerRefunds(database: SpannerDatabase): Refunds {
   };
 }
 
-async function findRefund(reader: Reader, txnId: TxnId): Promise<Refund | undefined> {
+async function findRefund(reader: Reader, txnId: TxnId): Promise<FollowUp | undefined> {
   const row = await readTransaction(reader, txnId);
   if (row === undefined || !isFollowUp(row.kind)) return undefined;
   const payment = await readTransaction(reader, row.payment_id as TxnId);
-  return refundFrom(row, paymentOfRefund(row, payment));
+  return followUpFrom(row, paymentOfFollowUp(row, payment));
 }
 
 function storeRefundId(
   database: SpannerDatabase,
-  { txnId, version, refundId }: Parameters<Refunds['storeRefundId']>[0],
-): ReturnType<Refunds['storeRefundId']> {
+  { txnId, version, refundId }: Parameters<FollowUps['storeRefundId']>[0],
+): ReturnType<FollowUps['storeRefundId']> {
   return blamingInput(async () => {
     refuseBadTexts([refundId]);
     return database.transaction(async (tx) => {
@@ -91,14 +91,14 @@ function storeRefundId(
 const dayMs = 86_400_000;
 
 /**
- * Posts a refund by `Refunds.post`'s contract. Refund and payment are read under locks, so of
+ * Posts a refund by `FollowUps.post`'s contract. Refund and payment are read under locks, so of
  * refunds racing on one payment each sees what the others reserved, or is aborted and looks again.
  */
-export async function postRefund(
+export async function postFollowUp(
   tx: SpannerTransaction,
-  posting: RefundPosting,
-): Promise<RefundOutcome> {
-  const { refund: accepted, traceparent } = posting;
+  posting: FollowUpPosting,
+): Promise<FollowUpOutcome> {
+  const { followUp: accepted, traceparent } = posting;
   const before = await readTransaction(tx, accepted.txnId);
   if (before !== undefined && before.fingerprint !== accepted.fingerprint) {
     return { outcome: 'key-conflict', winner: before.fingerprint as Fingerprint };
@@ -107,8 +107,8 @@ export async function postRefund(
     return { outcome: 'already-recorded', state: before.state };
   }
   const found = await readTransaction(tx, accepted.paymentId);
-  const refund = before ?? newRow(posting);
-  const rows = { refund, payment: paymentOfRefund(refund, found) };
+  const followUp = before ?? newRow(posting);
+  const rows = { followUp, payment: paymentOfFollowUp(followUp, found) };
   const keep = (changed: TransactionRow) =>
     tx.write(
       before === undefined
@@ -116,54 +116,56 @@ export async function postRefund(
         : updateTransaction(refundColumns(changed)),
     );
 
-  const decision = refund.kind === 'refund' ? judge(rows) : judgeClosing(rows);
+  const decision = followUp.kind === 'refund' ? judge(rows) : judgeClosing(rows);
   if (decision === 'waiting') {
-    const again = rows.payment === undefined ? askedAgain(refund) : refund;
-    if (before === undefined || again !== refund) keep(again);
+    const again = rows.payment === undefined ? askedAgain(followUp) : followUp;
+    if (before === undefined || again !== followUp) keep(again);
     return { outcome: 'waiting' };
   }
   const held = decision === 'reserved' ? reserved(rows) : rows;
   if (decision === 'reserved' && held.payment?.provider_intent_id != null) {
     if (held !== rows) {
-      keep(held.refund);
+      keep(held.followUp);
       tx.write(updateTransaction(paymentColumns(held.payment)));
     }
     const outcome = before === undefined ? 'reserved' : 'unfinished';
-    return { outcome, refund: refundFrom(held.refund, held.payment) as ReservedRefund };
+    const reservedOne = followUpFrom(held.followUp, held.payment) as ReservedFollowUp;
+    return { outcome, followUp: reservedOne };
   }
   const result = resultOf(decision);
   const settled = settledRows(held, { result, settledAt: posting.settledAt });
-  keep(settled.refund);
-  await writeRefundEvent(tx, settled, { traceparent, settledAt: posting.settledAt });
+  keep(settled.followUp);
+  await writeFollowUpEvent(tx, settled, { traceparent, settledAt: posting.settledAt });
   return { outcome: 'settled', state: result.state };
 }
 
-function judge({ refund, payment }: RefundRows): RefundDecision {
-  if (refund.amount !== null) return 'reserved';
+function judge({ followUp, payment }: FollowUpRows): FollowUpDecision {
+  if (followUp.amount !== null) return 'reserved';
   if (payment === undefined) {
     // One that is not there a day after its refund was accepted was set aside and will not come.
-    return +refund.created_at > Date.now() - dayMs ? 'waiting' : 'payment_not_refundable';
+    return +followUp.created_at > Date.now() - dayMs ? 'waiting' : 'payment_not_refundable';
   }
   if (payment.state === 'pending') return 'waiting';
   if (payment.state !== 'succeeded' && payment.state !== 'captured') {
     return 'payment_not_refundable';
   }
   const left = (payment.amount_captured ?? payment.amount!) - payment.refund_reserved;
-  const fits = left > 0n && (refund.requested_amount ?? 0n) <= left;
+  const fits = left > 0n && (followUp.requested_amount ?? 0n) <= left;
   return fits ? 'reserved' : 'amount_exceeds_refundable';
 }
 
 /** The same of a capture or cancellation, which takes the payment itself. */
-function judgeClosing({ refund, payment }: RefundRows): RefundDecision {
-  if (refund.amount !== null) return 'reserved';
+function judgeClosing({ followUp, payment }: FollowUpRows): FollowUpDecision {
+  if (followUp.amount !== null) return 'reserved';
   if (payment === undefined) {
-    return +refund.created_at > Date.now() - dayMs ? 'waiting' : 'payment_not_authorized';
+    return +followUp.created_at > Date.now() - dayMs ? 'waiting' : 'payment_not_authorized';
   }
   const { state, amount, authorized_at, closed_by, failure_code } = payment;
   if (state === 'captured') return 'payment_already_captured';
-  if (state === 'canceled') return failure_code as Exclude<RefundDecision, 'reserved' | 'waiting'>;
+  if (state === 'canceled')
+    return failure_code as Exclude<FollowUpDecision, 'reserved' | 'waiting'>;
   if (state !== 'pending') return 'payment_not_authorized';
-  if ((refund.requested_amount ?? 0n) > amount!) return 'amount_exceeds_authorized';
+  if ((followUp.requested_amount ?? 0n) > amount!) return 'amount_exceeds_authorized';
   return authorized_at === null || closed_by !== null ? 'waiting' : 'reserved';
 }
 
@@ -171,17 +173,17 @@ function judgeClosing({ refund, payment }: RefundRows): RefundDecision {
  * With the refund's amount held on its payment, or the payment taken by its capture or
  * cancellation; as they are, when that was so before.
  */
-function reserved(rows: RefundRows): RefundRows {
-  const { refund, payment } = rows;
-  if (refund.amount !== null || payment === undefined) return rows;
-  const isRefund = refund.kind === 'refund';
+function reserved(rows: FollowUpRows): FollowUpRows {
+  const { followUp, payment } = rows;
+  if (followUp.amount !== null || payment === undefined) return rows;
+  const isRefund = followUp.kind === 'refund';
   const all = payment.amount_captured ?? payment.amount!;
-  const amount = refund.requested_amount ?? all - payment.refund_reserved;
+  const amount = followUp.requested_amount ?? all - payment.refund_reserved;
   const held = isRefund
     ? { refund_reserved: payment.refund_reserved + amount }
-    : { closed_by: refund.txn_id };
+    : { closed_by: followUp.txn_id };
   return {
-    refund: { ...refund, amount, currency: payment.currency, version: refund.version + 1n },
+    followUp: { ...followUp, amount, currency: payment.currency, version: followUp.version + 1n },
     payment: { ...payment, ...held, version: payment.version + 1n },
   };
 }
@@ -196,18 +198,18 @@ function askedAgain(refund: TransactionRow): TransactionRow {
   return { ...refund, due_at, version: refund.version + 1n };
 }
 
-function newRow({ refund, traceparent }: RefundPosting): TransactionRow {
+function newRow({ followUp, traceparent }: FollowUpPosting): TransactionRow {
   return {
-    txn_id: refund.txnId,
-    kind: refund.kind,
-    partner_id: refund.partnerId,
-    idempotency_key: refund.key,
-    fingerprint: refund.fingerprint,
-    response_version: BigInt(refund.responseVersion),
-    payment_id: refund.paymentId,
-    requested_amount: refund.details.amount ?? null,
-    details: detailsText(otherRefundDetails(refund)),
-    created_at: refund.acceptedAt,
+    txn_id: followUp.txnId,
+    kind: followUp.kind,
+    partner_id: followUp.partnerId,
+    idempotency_key: followUp.key,
+    fingerprint: followUp.fingerprint,
+    response_version: BigInt(followUp.responseVersion),
+    payment_id: followUp.paymentId,
+    requested_amount: followUp.details.amount ?? null,
+    details: detailsText(otherFollowUpDetails(followUp)),
+    created_at: followUp.acceptedAt,
     state: 'pending',
     version: 1n,
     events: 0n,
@@ -240,7 +242,7 @@ const unset = {
 };
 
 /** The columns that say what was asked for; they never change. */
-function requestColumns(refund: AcceptedRefund): Columns {
+function requestColumns(refund: AcceptedFollowUp): Columns {
   return {
     kind: refund.kind,
     partner_id: refund.partnerId,
@@ -249,7 +251,7 @@ function requestColumns(refund: AcceptedRefund): Columns {
     response_version: refund.responseVersion,
     payment_id: refund.paymentId satisfies TxnId,
     requested_amount: refund.details.amount,
-    details: detailsText(otherRefundDetails(refund)),
+    details: detailsText(otherFollowUpDetails(refund)),
     created_at: refund.acceptedAt,
     events: 0,
   };
@@ -282,6 +284,8 @@ export async function listRefunds(
   const sql = listSql(before === undefined ? 'TRUE' : behind);
   const rows = await database.query<TransactionRow>(sql, wanted);
   const payment = rows.length === 0 ? undefined : await readTransaction(database, paymentId);
-  const refunds = rows.slice(0, limit).map((row) => refundFrom(row, paymentOfRefund(row, payment)));
+  const refunds = rows
+    .slice(0, limit)
+    .map((row) => followUpFrom(row, paymentOfFollowUp(row, payment)));
   return { outcome: 'page', refunds, hasMore: rows.length > limit };
 }

@@ -1,10 +1,10 @@
 import type {
-  AcceptedRefund,
+  AcceptedFollowUp,
   EventId,
   Failure,
   Fingerprint,
   PartnerId,
-  Refund,
+  FollowUp,
   Settlement,
   TransactionState,
   TxnId,
@@ -12,10 +12,10 @@ import type {
 import type { SettleOutcome, StoreIntentOutcome } from './ledger.ts';
 
 /** A refund to post, and when it is settled if no provider has to be asked. */
-export type RefundPosting = { refund: AcceptedRefund; traceparent: string; settledAt: Date };
+export type FollowUpPosting = { followUp: AcceptedFollowUp; traceparent: string; settledAt: Date };
 
 /** What posting a refund, or looking at one again, came to. */
-export type RefundOutcome =
+export type FollowUpOutcome =
   /** This call made it final: of a book transfer, or one that can never be given back. */
   | { outcome: 'settled'; state: 'succeeded' | 'failed' }
   /** It was final before, and nothing was written. */
@@ -23,9 +23,9 @@ export type RefundOutcome =
   /**
    * Its amount is held on the payment, and the provider, whom nobody has asked, must give it back.
    */
-  | { outcome: 'reserved'; refund: ReservedRefund }
+  | { outcome: 'reserved'; followUp: ReservedFollowUp }
   /** The same, but the row was there before: whoever made it may have asked the provider. */
-  | { outcome: 'unfinished'; refund: ReservedRefund }
+  | { outcome: 'unfinished'; followUp: ReservedFollowUp }
   /**
    * Its payment is not there, not final or, for a capture, not authorised, or another capture or
    * cancellation is under way: the row is looked at again when it is due.
@@ -35,14 +35,14 @@ export type RefundOutcome =
   | { outcome: 'key-conflict'; winner: Fingerprint };
 
 /** A refund whose amount no other refund can take, and the charge that it is of. */
-export type ReservedRefund = Refund & Required<Pick<Refund, 'money' | 'provider'>>;
+export type ReservedFollowUp = FollowUp & Required<Pick<FollowUp, 'money' | 'provider'>>;
 
 /** How what follows a payment ends: a payment alone is captured or canceled. */
 export type FollowUpEnd = Extract<Settlement, { state: 'succeeded' }> | FailedEnd;
 type FailedEnd = { state: 'failed'; failure: Failure };
 
 /** A final state for one reserved refund, guarded by the version that was read. */
-export type SettleRefundRequest = {
+export type SettleFollowUpRequest = {
   txnId: TxnId;
   version: number;
   result: FollowUpEnd;
@@ -67,7 +67,8 @@ export type RefundListRequest = {
 
 /** What asking for a page gives. Another payment's refund is an unknown cursor. */
 export type RefundListOutcome =
-  { outcome: 'page'; refunds: readonly Refund[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
+  | { outcome: 'page'; refunds: readonly FollowUp[]; hasMore: boolean }
+  | { outcome: 'unknown-cursor' };
 
 /**
  * What follows a payment, under guard 2: transactions of their own. Refunds are capped by a column
@@ -78,24 +79,24 @@ export type RefundListOutcome =
  * Every method is all-or-nothing and safe to repeat. A rejection other than UnpostableError means
  * that the outcome is unknown.
  */
-export type Refunds = {
+export type FollowUps = {
   /**
    * Posts one, and reserves or settles it as far as its payment allows, in one transaction.
    *
    * @throws UnpostableError when it can never be stored.
    */
-  post(posting: RefundPosting): Promise<RefundOutcome>;
+  post(posting: FollowUpPosting): Promise<FollowUpOutcome>;
   /**
    * Makes a reserved one final, with the payment's next sequence, its entry and its event; and its
    * payment where that ends with it, with the sequence and the event after them. A capture or
    * cancellation that failed lets go of the payment.
    */
-  settle(request: SettleRefundRequest): Promise<SettleOutcome>;
+  settle(request: SettleFollowUpRequest): Promise<SettleOutcome>;
   /** Stores the provider's id of a refund that the provider has yet to finish. */
   storeRefundId(request: StoreRefundIdRequest): Promise<StoreIntentOutcome>;
   /** Tells the partner, by an event, that the key was used for two refunds. Once per loser. */
-  recordKeyConflict(posting: RefundPosting): Promise<EventId>;
-  find(txnId: TxnId): Promise<Refund | undefined>;
+  recordKeyConflict(posting: FollowUpPosting): Promise<EventId>;
+  find(txnId: TxnId): Promise<FollowUp | undefined>;
   /**
    * A page of a payment's refunds of that partner, newest first, as `Ledger.list` is of payments.
    */
@@ -113,7 +114,7 @@ const refusals = {
 };
 
 /** What looking at the payment came to. */
-export type RefundDecision =
+export type FollowUpDecision =
   /** Its amount, or the payment itself, is held for it, now or before. */
   | 'reserved'
   /** It may be possible later. */
@@ -133,7 +134,7 @@ export function refusalOf(code: keyof typeof refusals): Failure {
 }
 
 /** The end that a decision leads to where no provider has to be asked. */
-export function resultOf(decision: Exclude<RefundDecision, 'waiting'>): FollowUpEnd {
+export function resultOf(decision: Exclude<FollowUpDecision, 'waiting'>): FollowUpEnd {
   if (decision === 'reserved') return { state: 'succeeded' };
   return { state: 'failed', failure: { code: decision, message: refusals[decision] } };
 }

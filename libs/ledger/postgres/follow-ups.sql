@@ -2,7 +2,7 @@
 -- reserved on their payment, settled. How they are read, and get their provider's id, is in
 -- transactions.sql.
 
--- name: postRefund
+-- name: postFollowUp
 -- Makes the row of a refund, capture or cancellation, waiting for its payment.
 --
 -- $1 id, $2 partner, $3 idempotency key, $4 fingerprint in hex, $5 response version, $6 payment id,
@@ -29,7 +29,7 @@ RETURNING txn_id
 -- and may still come), or why it can never be given back: `payment_not_refundable`,
 -- `amount_exceeds_refundable`. No row: the refund is final.
 --
--- The refund is locked before its payment, here and in settleRefund. Under READ COMMITTED both
+-- The refund is locked before its payment, here and in settleFollowUp. Under READ COMMITTED both
 -- locked rows are the newest, so of refunds racing on one payment each sees what the others
 -- reserved, and the cap is compared once more by the update and by the table's own check. A payment
 -- that is not there a day after its refund was accepted was set aside and will not come by itself.
@@ -145,7 +145,7 @@ WITH closing AS MATERIALIZED (
 )
 SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged
 
--- name: settleRefund
+-- name: settleFollowUp
 -- Makes a pending refund, capture or cancellation final, counts a refund on its payment and takes
 -- the payment's next sequence.
 --

@@ -1,4 +1,4 @@
-import { responseVersion, validateRefundRequest } from '@triplock/contracts';
+import { responseVersion, validateFollowUpRequest } from '@triplock/contracts';
 import {
   deriveTxnId,
   fingerprint,
@@ -113,7 +113,7 @@ const operations = {
  * What follows a payment: `POST /v1/payments/{id}/refunds` and `GET /v1/refunds/{id}`, and the same
  * of captures and cancellations.
  */
-export function addRefundRoutes(
+export function addFollowUpRoutes(
   app: FastifyInstance,
   gateway: Gateway,
   read: ReadTransaction,
@@ -123,18 +123,18 @@ export function addRefundRoutes(
     app.post(
       `/v1/payments/:id/${kind}s`,
       { schema: schemas.create, ...guardAccepting(gateway, kind) },
-      async (request, reply) => create(gateway, refundOf(request, kind), reply),
+      async (request, reply) => create(gateway, followUpOf(request, kind), reply),
     );
     app.get(`/v1/${kind}s/:id`, { schema: schemas.read }, (_, reply) => read(kind, reply));
   }
 }
 
 /** @throws Problem when the path, the key or the body is not one, or could be a card's number. */
-function refundOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
+function followUpOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
   const { id: paymentId } = request.params as { id: string };
   if (!isTxnId(paymentId)) throw notFound('payment');
   const key = readKey(request);
-  const validated = validateRefundRequest(request.body as JsonValue | undefined, kind);
+  const validated = validateFollowUpRequest(kind, request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   refuseCardData(request, validated.body);
   const { partnerId } = request;
