@@ -129,8 +129,8 @@ export function begunBy({ heldSince }: Pick<AuthorizeRequest, 'heldSince'>): Dat
 
 /**
  * What noting a hold came to. `over`: the customer's time ended before, by the store's own clock,
- * the hold did not certainly begin within it, and nothing was written: it has to be let go. `stale`: the row is final, of another version
- * or noted before.
+ * the hold did not certainly begin within it, and nothing was written: it has to be let go.
+ * `stale`: the row is final, of another version or noted before.
  */
 export type AuthorizeOutcome =
   { outcome: 'stored'; version: number } | { outcome: 'over' } | { outcome: 'stale' };

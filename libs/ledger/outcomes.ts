@@ -95,7 +95,9 @@ export function requiresActionEvent(
   return stepEvent(payment, { type: 'payment.requires_action', at, sequence, shown });
 }
 
-/** The event of a payment that is disputed: as it is now, and what is wanted back; one per dispute. */
+/**
+ * The event of a payment that is disputed: as it is now, and what is wanted back; one per dispute.
+ */
 export function disputedEvent(
   payment: Payment,
   { disputeId, amount, reason }: DisputeReport,

@@ -114,7 +114,9 @@ export function deriveKeyConflictId(txnId: TxnId, losing: Fingerprint): EventId 
   return deriveId('event', txnId, 'payment.key_conflict', losing) as EventId;
 }
 
-/** The id of the event of a dispute: one per dispute, by the provider's id, however often reported. */
+/**
+ * The id of the event of a dispute: one per dispute, by the provider's id, however often reported.
+ */
 export function deriveDisputeEventId(txnId: TxnId, disputeId: string): EventId {
   return deriveId('event', txnId, 'payment.disputed', disputeId) as EventId;
 }

@@ -214,8 +214,8 @@ async function handle(
 }
 
 /**
- * Notes a dispute beside its payment and tells the partner, both in one transaction and each dispute
- * once.
+ * Notes a dispute beside its payment and tells the partner, both in one transaction and each
+ * dispute once.
  *
  * @throws while the payment is pending, and has no end whose number the dispute could follow: the
  * report has to come again.

@@ -69,7 +69,7 @@ export function renderEvent(record: EventRecord): RenderedEvent {
 }
 
 /** https://docs.stripe.com/api/refunds/object, each field that the package's types require. */
-export function renderRefund(record: RefundRecord): Stripe.Refund {
+function renderRefund(record: RefundRecord): Stripe.Refund {
   return {
     id: record.id,
     object: 'refund',

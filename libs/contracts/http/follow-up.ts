@@ -92,7 +92,8 @@ export const cancellationSchema = schemaOf('cancellation', {
 });
 
 /**
- * What validating a body gives: what is asked for and the value its fingerprint is made of, or why not.
+ * What validating a body gives: what is asked for and the value its fingerprint is made of, or why
+ * not.
  */
 export type ValidatedFollowUpRequest =
   | { outcome: 'valid'; details: FollowUpDetails; body: JsonObject }
@@ -160,8 +161,8 @@ export function followUpDetailsOf({ amount, reason }: FollowUpRequest): FollowUp
 }
 
 /**
- * The 202 of a refund, capture or cancellation, made only from the request and its id, so that a retry and the ledger row
- * give the same bytes.
+ * The 202 of a refund, capture or cancellation, made only from the request and its id, so that a
+ * retry and the ledger row give the same bytes.
  *
  * @throws for a version this code does not know, which is a bug of a deploy.
  */
@@ -191,7 +192,10 @@ export function followUpAsSent({ amount, reason }: AcceptedFollowUp['details']):
   };
 }
 
-/** One as `GET /v1/refunds/{id}`, `/v1/captures/{id}` or `/v1/cancellations/{id}` and a webhook's `data` show it. */
+/**
+ * One as `GET /v1/refunds/{id}`, `/v1/captures/{id}` or `/v1/cancellations/{id}` and a webhook's
+ * `data` show it.
+ */
 export function renderFollowUp(followUp: FollowUp): JsonObject {
   const { money, details, failure } = followUp;
   const amount = money?.amount ?? details.amount;

@@ -248,9 +248,9 @@ WHERE txn_id = ANY ($1::uuid[])
 -- A row: a transaction that only the caller has now, under a new version; it is due again after a
 -- quarter of its age, a minute at most. No row: nothing is due.
 --
--- An authorised one may wait for weeks, and is due again after as long as its hold has lasted, or has
--- been over: an hour at least, a day at most, a tenth sooner or later, and within half an hour of the
--- hold's end. That is a dozen looks at most for one of seven days.
+-- An authorised one may wait for weeks, and is due again after as long as its hold has lasted, or
+-- has been over: an hour at least, a day at most, a tenth sooner or later, and within half an hour
+-- of the hold's end. That is a dozen looks at most for one of seven days.
 --
 -- Sent unprepared, so that the planner sees $3 and takes the index of those few rows: while the
 -- provider is away the other index is full of cards that are due.

@@ -215,8 +215,8 @@ function filterFor({ state, isAuthorized, reference, before }: Wish): string {
 
 /**
  * Notes a dispute by `Ledger.noteDispute`'s contract. After a commit without an answer it finds its
- * own note, which is `already-noted`: it was told once. What was read of the payment is locked until
- * the commit, so two disputes of it never get one number.
+ * own note, which is `already-noted`: it was told once. What was read of the payment is locked
+ * until the commit, so two disputes of it never get one number.
  */
 function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<DisputeOutcome> {
   const { provider, intentId, disputeId, reason } = report;

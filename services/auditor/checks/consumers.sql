@@ -222,9 +222,9 @@ GROUP BY ordering_key
 -- Tables from which more or less was removed by age than is missing from them, or of which
 -- something younger than a day was, as <table>/<missing>/<removed>/<before>. What was ever there
 -- follows from what is never removed: each end of a transaction is one event, and so is each
--- customer who has to act, each authorisation and each dispute; each step of a cursor is one row of an inbox, and
--- each event that the notifier applied one first delivery, which says how many others were made
--- with it. A copy of a ledger may have begun when some of its events had left.
+-- customer who has to act, each authorisation and each dispute; each step of a cursor is one row of
+-- an inbox, and each event that the notifier applied one first delivery, which says how many others
+-- were made with it. A copy of a ledger may have begun when some of its events had left.
 SELECT
   concat_ws(
     '/', name, missing, removed,
@@ -280,10 +280,10 @@ WHERE (name <> 'ledger.outbox' OR NOT EXISTS (SELECT FROM ledger.copied)) AND (
 )
 
 -- name: reaped_differs_from_published
--- Partner, type and currency of which other deliveries were removed by age than are no longer there,
--- in number or to the minor unit. Of first ones that follows from what was published; of `others`, to
--- a partner's second and further endpoints, from the first ones, there or removed, which say how many
--- were made with each.
+-- Partner, type and currency of which other deliveries were removed by age than are no longer
+-- there, in number or to the minor unit. Of first ones that follows from what was published; of
+-- `others`, to a partner's second and further endpoints, from the first ones, there or removed,
+-- which say how many were made with each.
 WITH gone AS (
   SELECT published.partner_id, published.event_type, coalesce(published.currency, '') AS currency,
          count(*) AS deliveries, coalesce(sum(published.amount), 0) AS amount

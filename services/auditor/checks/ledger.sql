@@ -65,8 +65,8 @@ WHERE waits_for = 'bank'
 
 -- name: ledger_history_changed
 -- What a ledger in another store says of its rows, and their history does not allow: an amount, an
--- end, a dispute or an event that was changed, a row that is gone. Empty where the ledger is in PostgreSQL,
--- which refuses.
+-- end, a dispute or an event that was changed, a row that is gone. Empty where the ledger is in
+-- PostgreSQL, which refuses.
 SELECT kind || ' ' || id AS id, first_seen AS since
 FROM ledger.copy_differences
 
@@ -228,9 +228,9 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
 
 -- name: events_differ_from_settled
 -- Payments that count another number of events than they and what follows them have ends, and one
--- more each where the customer had to act, where they were authorised and for each dispute: the next
--- event would have a number that was given, or leave one out. Also payments from before the window
--- that have a refund, capture, cancellation or dispute in it.
+-- more each where the customer had to act, where they were authorised and for each dispute: the
+-- next event would have a number that was given, or leave one out. Also payments from before the
+-- window that have a refund, capture, cancellation or dispute in it.
 WITH payments AS MATERIALIZED (
   SELECT * FROM auditor.settled_between($1, $2) WHERE payment_id IS NULL
   UNION

@@ -147,7 +147,9 @@ async function copySlice(sides: Sides, slice: Slice): Promise<void> {
   }
 }
 
-/** Copies transactions with entries and disputes, and what they refund; `known` are copied already. */
+/**
+ * Copies transactions with entries and disputes, and what they refund; `known` are copied already.
+ */
 async function copyTransactions(
   { moment, tx }: Sides,
   wanted: readonly string[],
