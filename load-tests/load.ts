@@ -18,6 +18,7 @@ Exit code 1 when anything differs or a threshold is missed. Nothing else should 
   --list           the scenarios
   --rate N         payments a second
   --seconds N      how long
+  --duplicates N   of the scenario duplicates: how many of 100 payments are sent again (45)
   --home DIR       the instance (.triplock)
   --gateway URL    a gateway somewhere else, which is loaded and cannot be audited
   --token KEY      the API key for it
@@ -40,6 +41,7 @@ await runCommand({
     list: { type: 'boolean' },
     rate: { type: 'string' },
     seconds: { type: 'string' },
+    duplicates: { type: 'string' },
     home: { type: 'string' },
     gateway: { type: 'string' },
     token: { type: 'string' },

@@ -13,6 +13,8 @@ export type K6Order = {
   run: string;
   rate: number;
   seconds: number;
+  /** How many of 100 payments are sent again, where the script asks. */
+  duplicatesPercent?: number;
   /** Exists; the summary, the recording and k6's own words are left there. */
   folder: string;
   /** Unix milliseconds that the moments of the run are counted from. */
@@ -76,6 +78,7 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
     HISTORY: `${order.console !== undefined}`,
     RATE: `${order.rate}`,
     SECONDS: `${order.seconds}`,
+    DUPLICATES: `${order.duplicatesPercent ?? ''}`,
     SUMMARY_FILE: files.summary,
     K6_NO_USAGE_REPORT: 'true',
     K6_WEB_DASHBOARD: 'true',

@@ -182,13 +182,14 @@ type Sending = {
 
 function sendLoad(k6: K6, target: Target, sending: Sending): Promise<K6Run> {
   const { context, options, since, recorded } = sending;
-  const { scenario, rate, seconds } = options;
+  const { scenario, rate, seconds, duplicatesPercent } = options;
   mkdirSync(context.folder, { recursive: true });
   const run = newRun();
   const { folder, signal } = context;
   const order = { ...target, script: scenario.script, run, rate, seconds, folder, since };
   const console = recorded && { console: recorded.nextConsole(folder) };
-  return runK6(k6, { ...order, ...console }, signal);
+  const duplicates = duplicatesPercent !== undefined && { duplicatesPercent };
+  return runK6(k6, { ...order, ...duplicates, ...console }, signal);
 }
 
 function versionOf({ version, from }: K6): string {

@@ -21,6 +21,8 @@ export type LoadScenario = {
   settings?(rate: number): SettingsOfServices;
   /** What waits, and memory: stays where it is all the time, or returns to where it was. */
   level?: 'stays' | 'returns';
+  /** How many of 100 payments are sent again, which can be asked for otherwise. */
+  duplicatesPercent?: number;
   /** It is run at rate after rate until one is too much. */
   searchesKnee?: true;
   /** It is run once for each of them, and `seconds` is how long each takes. */
@@ -64,6 +66,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     name: 'duplicates',
     shows: '30 % retries, 5 % twins at once, 1 % other bodies, 10 % late retries',
     script: 'duplicates.ts',
+    duplicatesPercent: 45,
     rate: 100,
     seconds: 60,
   },
@@ -147,6 +150,7 @@ export type LoadOptions = {
   scenario: LoadScenario;
   rate: number;
   seconds: number;
+  duplicatesPercent?: number;
   /** A gateway elsewhere and an API key for it, instead of a system that the launcher runs. */
   elsewhere?: { gateway: string; token: string };
   /** A new file for what was asked, answered and received. */
@@ -154,7 +158,7 @@ export type LoadOptions = {
 };
 
 type Values = Partial<
-  Record<'rate' | 'seconds' | 'gateway' | 'token' | 'home' | 'history', string>
+  Record<'rate' | 'seconds' | 'duplicates' | 'gateway' | 'token' | 'home' | 'history', string>
 >;
 
 /**
@@ -163,16 +167,25 @@ type Values = Partial<
 export function readLoadOptions(name: string | undefined, values: Values): LoadOptions {
   const scenario = loadScenarios.find((each) => each.name === name);
   if (scenario === undefined) throw new UsageError(unknownScenario(name));
-  const { rate, seconds, gateway, token, history } = values;
+  const { rate, seconds, duplicates, gateway, token, history } = values;
   if (scenario.fixed && (rate ?? seconds) !== undefined) {
     throw new UsageError(
       `${scenario.name} is always the same: it takes neither --rate nor --seconds`,
     );
   }
+  if (duplicates !== undefined && scenario.duplicatesPercent === undefined) {
+    throw new UsageError(
+      `${scenario.name} sends no chosen share again: --duplicates is not for it`,
+    );
+  }
+  const duplicatesPercent =
+    wholeNumber(duplicates, { option: 'duplicates', min: 0, max: 90 }) ??
+    scenario.duplicatesPercent;
   const options = {
     scenario,
     rate: wholeNumber(rate, { option: 'rate', min: 1, max: 100_000 }) ?? scenario.rate,
     seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 86_400 }) ?? scenario.seconds,
+    ...(duplicatesPercent !== undefined && { duplicatesPercent }),
     ...(history !== undefined && { history }),
   };
   if (gateway === undefined && token === undefined) return options;

@@ -14,6 +14,8 @@ export const settings = {
   /** Logical payments a second; what a scenario does with it stands in its file. */
   rate: Number(required('RATE')),
   seconds: Number(required('SECONDS')),
+  /** Of `duplicates`: how many of 100 payments are sent again. */
+  duplicatesPercent: Number(__ENV['DUPLICATES'] || 45),
   /** Where the tallies go; without it they are printed. */
   summaryFile: __ENV['SUMMARY_FILE'],
   /** Whether every request and its answer is written to the console, for the runner's history. */
