@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { UsageError } from '@triplock/launcher';
+import { knownScenarios, missingGuardNames } from '@triplock/operator';
 import { type Scenario, type ScenarioReport, renderOutcome, runScenarios } from './run-scenario.ts';
 import { allScenarios, chooseScenarios, nearestName, storyScenarios } from './scenarios/all.ts';
 import { sumSeries } from './services.ts';
 import type { System } from './system.ts';
 import { BrokenPromise, until } from './promises.ts';
+import { chooseGuard, listScenarios, missingGuards } from './without/missing-guards.ts';
 
 const about = { failure: 'it fails', absorbedBy: 'guard 1' };
 const noGuards = { claims: '', ledger: '', inbox: '', webhook: '' };
@@ -195,4 +197,11 @@ test('a slip of the finger and a beginning are understood, another word is not',
   assert.equal(meant('two'), 'two-at-once');
   assert.equal(meant('everything'), undefined);
   assert.equal(meant('xy'), undefined);
+});
+
+test('the console shows every scenario there is, and every guard that one can go without', () => {
+  const list = 'npm run scenario -- --list --json > services/operator/console/scenarios.json';
+  assert.deepEqual(knownScenarios(), listScenarios(), list);
+  for (const name of missingGuardNames()) assert.equal(chooseGuard(name).name, name);
+  assert.equal(missingGuardNames().length, missingGuards.length);
 });

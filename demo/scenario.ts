@@ -3,7 +3,7 @@ import { openTerminal, renderTable, type Terminal, wholeNumber } from '@triplock
 import { runScenarios } from './run-scenario.ts';
 import { allScenarios, chooseScenarios } from './scenarios/all.ts';
 import { startSystem, type System } from './system.ts';
-import { chooseGuard, type MissingGuard } from './without/missing-guards.ts';
+import { chooseGuard, listScenarios, type MissingGuard } from './without/missing-guards.ts';
 import { renderWithout, renderWithoutHeading, runWithout } from './without/run-without.ts';
 
 const help = `
@@ -72,9 +72,7 @@ function list(terminal: Terminal): void {
   const rows = allScenarios.map(({ name, failure, absorbedBy }) => [name, failure, absorbedBy]);
   const columns = ['name', 'what fails', 'absorbed by'].map((head) => ({ head }));
   for (const line of renderTable(columns, rows)) terminal.line(line);
-  terminal.result(
-    allScenarios.map(({ name, failure, absorbedBy }) => ({ name, failure, absorbedBy })),
-  );
+  terminal.result(listScenarios());
 }
 
 /** Prints what escapes without a guard; nothing is left of the system that lacked it. */

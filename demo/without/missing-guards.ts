@@ -9,9 +9,10 @@ import {
   withLock,
   type BringUp,
 } from '@triplock/launcher';
-import type { Terminal } from '@triplock/operator';
+import type { KnownScenario, Terminal } from '@triplock/operator';
 import { loadStatements, openForCommand } from '@triplock/postgres';
 import type { Guards } from '../effects.ts';
+import { allScenarios } from '../scenarios/all.ts';
 import { openSystem, type System } from '../system.ts';
 
 const statements = loadStatements(import.meta.url, 'missing-guards.sql', [
@@ -52,6 +53,14 @@ export const missingGuards: readonly MissingGuard[] = [
     sql: [statements.forgetEvents],
   },
 ];
+
+/** Every scenario as `npm run scenario -- --list --json` prints it, and the console shows it. */
+export function listScenarios(): KnownScenario[] {
+  return allScenarios.map(({ name, failure, absorbedBy }) => {
+    const guard = missingGuards.find(({ scenario }) => scenario === name);
+    return { name, failure, absorbedBy, ...(guard && { shows: guard.name }) };
+  });
+}
 
 /** @throws UsageError that gives the names when there is no such guard. */
 export function chooseGuard(name: string): MissingGuard {

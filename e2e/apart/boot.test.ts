@@ -100,6 +100,8 @@ const hostile: readonly (readonly [RegExp, string])[] = [
   [/^CRASH_POINTS$/, 'gateway.claimed=kill'],
   [/^CONSOLE_LOGIN$/, 'none'],
   [/^CONSOLE_ORIGIN$/, 'http://hunter2'],
+  [/^CONSOLE_AGENT_URL$/, 'http://hunter2'],
+  [/^CONSOLE_AGENT_TOKEN$/, 'hunter2'],
   [/^WEBHOOK_TARGETS$/, 'private-too'],
   [/^WEBHOOK_VERIFICATION$/, 'off'],
 ];

@@ -17,4 +17,10 @@ export type { Caller, FoundSystem, Part } from './operator.ts';
 export { recordAcknowledgement, whoActs } from './operator-acts.ts';
 export { lackingEvents } from './republish.ts';
 export { claimStoreNames, readRecords, type RecordsSeen } from './payment-trace.ts';
+export {
+  knownScenarios,
+  loadLimits,
+  missingGuardNames,
+  type KnownScenario,
+} from './console/break-agent.ts';
 export * from './terminal.ts';

@@ -9,7 +9,7 @@ import {
   type Visit,
 } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
-import { actNames, kindsOfActs, type ActName } from './kinds-of-acts.ts';
+import { actNames, kindsOfActs, type ActName, type KindOfAct } from './kinds-of-acts.ts';
 import { facts, linked, state, table, time } from './shown.ts';
 import { words } from './words.ts';
 
@@ -22,10 +22,11 @@ export const actRoutes: readonly Route[] = [
   { method: 'GET', path: '/api/v1/acts', role: 'viewer', answer: readActs },
   { method: 'GET', path: '/api/v1/acts/:id', role: 'viewer', answer: readAct },
   ...actNames.flatMap((name): Route[] => {
-    const { role } = kindsOfActs[name];
+    const { role, except }: KindOfAct = kindsOfActs[name];
+    const who = { role, ...(except && { except }) };
     return [
-      { method: 'POST', path: `/acts/${name}`, role, answer: byForm(name) },
-      { method: 'POST', path: `/api/v1/acts/${name}`, role, answer: byApi(name) },
+      { method: 'POST', path: `/acts/${name}`, ...who, answer: byForm(name) },
+      { method: 'POST', path: `/api/v1/acts/${name}`, ...who, answer: byApi(name) },
     ];
   }),
 ];
@@ -80,7 +81,9 @@ function byForm(name: ActName) {
   return async (console: Console, visit: Visit): Promise<Answer> => {
     const asked = await runAct(console, name, visit);
     if (asked.outcome === 'asked-before' || asked.secret === undefined) {
-      return { is: 'redirect', to: `/acts/${asked.id}` };
+      const { then }: KindOfAct = kindsOfActs[name];
+      const record = `/acts/${asked.id}` as const;
+      return { is: 'redirect', to: asked.outcome === 'done' ? (then ?? record) : record };
     }
     const main = html`<p>${asked.detail}</p>
       <p>

@@ -11,14 +11,15 @@ const htmx = (name: string) => new URL(name, import.meta.resolve('htmx.org'));
 const script = 'text/javascript; charset=utf-8';
 
 /** Every file that browsers may have, by the name under /assets/; nothing else is served. */
-const files: Readonly<Record<string, { type: string; from: URL }>> = {
-  'console.css': { type: 'text/css; charset=utf-8', from: own('console.css') },
-  'console.js': { type: script, from: own('console.js') },
-  'icon.svg': { type: 'image/svg+xml', from: own('icon.svg') },
-  'htmx.min.js': { type: script, from: htmx('htmx.min.js') },
-  'hx-sse.min.js': { type: script, from: htmx('ext/hx-sse.min.js') },
+const files: Readonly<Record<string, { type: string; from: readonly URL[] }>> = {
+  'console.css': { type: 'text/css; charset=utf-8', from: [own('console.css')] },
+  'console.js': { type: script, from: [own('console.js')] },
+  'icon.svg': { type: 'image/svg+xml', from: [own('icon.svg')] },
+  // One file: it looks for its extensions once, and would not see one that comes a moment later.
+  'htmx.min.js': { type: script, from: [htmx('htmx.min.js'), htmx('ext/hx-sse.min.js')] },
 };
 
+const lineEnd = Buffer.from('\n');
 const read = new Map<string, Asset>();
 
 /** The file of that name; `undefined` when there is none. Read once. */
@@ -26,7 +27,7 @@ export function assetOf(name: string): Asset | undefined {
   const known = read.get(name);
   const file = Object.hasOwn(files, name) ? files[name] : undefined;
   if (known !== undefined || file === undefined) return known;
-  const bytes = readFileSync(file.from);
+  const bytes = Buffer.concat(file.from.flatMap((each) => [readFileSync(each), lineEnd]));
   const tag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`;
   const asset = { type: file.type, bytes, tag };
   read.set(name, asset);

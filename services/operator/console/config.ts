@@ -1,4 +1,5 @@
 import {
+  isSet,
   oneOf,
   port,
   readSettings,
@@ -24,6 +25,9 @@ const processes: Setting<readonly { name: string; url: string }[]> = {
   },
 };
 
+const refusedWhereSet = (value: unknown) =>
+  value === undefined ? undefined : 'it exists to break things: unset it';
+
 /** The console's settings: where the system is, and who may come to it from where. */
 export const settings = {
   ...system,
@@ -45,6 +49,9 @@ export const settings = {
   ),
   /** Where a container's port is published: the loopback address opens it without logging in. */
   CONSOLE_PUBLISHED_ON: withDefault(text, undefined),
+  /** The launcher's agent, which breaks a demo to show how it holds, and its token. */
+  CONSOLE_AGENT_URL: refusedInProduction(withDefault(url(['http:']), undefined), refusedWhereSet),
+  CONSOLE_AGENT_TOKEN: refusedInProduction(withDefault(text, undefined), refusedWhereSet),
   /** Every process of the system that tells how it is; one that is not named here is not shown. */
   PROCESS_URLS: withDefault(processes, []),
 };
@@ -56,8 +63,17 @@ const loopback = /^(127\.\d+\.\d+\.\d+|localhost|::1)$/;
 
 /** @throws SettingsError with every problem at once, also where it stood open to a network. */
 export function readConfig() {
-  const missing = [...missingForKafka(process.env), ...missingForDoor(process.env)];
+  const missing = [
+    ...missingForKafka(process.env),
+    ...missingForDoor(process.env),
+    ...missingForAgent(process.env),
+  ];
   return readSettings(process.env, settings, missing);
+}
+
+function missingForAgent(given: NodeJS.ProcessEnv): string[] {
+  if (!given['CONSOLE_AGENT_URL'] || isSet(given, 'CONSOLE_AGENT_TOKEN')) return [];
+  return ['CONSOLE_AGENT_TOKEN is missing: the agent of CONSOLE_AGENT_URL wants to be shown it'];
 }
 
 /** What is wrong with who may come in, which is said by several settings together. */

@@ -83,6 +83,8 @@ export type Route = {
   path: `/${string}`;
   /** Who may take it, or `anyone`, without logging in. */
   role: Role | 'anyone';
+  /** Where it is not: what breaks things has no path in production. */
+  except?: 'production';
   answer: (console: Console, visit: Visit) => Promise<Answer>;
 };
 

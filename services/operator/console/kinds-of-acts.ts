@@ -29,7 +29,8 @@ import {
   type PartnerWork,
 } from '../partners.ts';
 import { count } from '../terminal.ts';
-import type { Console, Role } from './console.ts';
+import { breakingActs } from './break-acts.ts';
+import type { Console, Role, Route } from './console.ts';
 import { words } from './words.ts';
 
 const say = words.acts;
@@ -55,6 +56,10 @@ type Prepared = {
 /** A kind of act: who may do it, and what its fields say; its label is among the words. */
 export type KindOfAct = {
   role: Role;
+  /** Where it cannot be done. */
+  except?: Route['except'];
+  /** The page on which one sees what came of it; its record where there is none. */
+  then?: `/${string}`;
   /** @throws CommandError that says what is wrong with the fields. */
   prepare(fields: URLSearchParams): Prepared;
 };
@@ -87,6 +92,7 @@ export const kindsOfActs = {
     role: 'admin',
     prepare: partnerAct((id, fields) => rotateSecret(id, endpointIn(fields), whenIn(fields))),
   },
+  ...breakingActs,
 } as const satisfies Readonly<Record<string, KindOfAct>>;
 
 /** What an act is called, in its path and in the record. */

@@ -12,6 +12,7 @@ export const sections = {
   partners: '/partners',
   audit: '/audit',
   acts: '/acts',
+  break: '/break',
 } as const;
 export type Section = keyof typeof sections;
 
@@ -37,7 +38,6 @@ export function layout({ title, main, section }: Framed, session: Session | unde
         <link rel="icon" href="/assets/icon.svg" type="image/svg+xml" />
         <link rel="stylesheet" href="/assets/console.css" />
         <script src="/assets/htmx.min.js" defer></script>
-        <script src="/assets/hx-sse.min.js" defer></script>
         <script src="/assets/console.js" defer></script>
       </head>
       <body>
@@ -51,7 +51,7 @@ export function layout({ title, main, section }: Framed, session: Session | unde
             </svg>
             ${words.product}
           </a>
-          ${session !== undefined && [navigation(section), search(), who(session)]}
+          ${session !== undefined && [navigation(section, session), search(), who(session)]}
         </header>
         <main id="main" tabindex="-1">
           <h1>${title}</h1>
@@ -62,8 +62,10 @@ export function layout({ title, main, section }: Framed, session: Session | unde
     </html>`;
 }
 
-function navigation(current: Section | undefined): Html {
-  const links = Object.entries(sections) as [Section, string][];
+/** Things are broken on a machine of one's own, where nobody logs in. */
+function navigation(current: Section | undefined, { login }: Session): Html {
+  const all = Object.entries(sections) as [Section, string][];
+  const links = all.filter(([name]) => name !== 'break' || login === 'none');
   return html`<nav aria-label="${words.pagesLabel}">
     <ul>
       ${links.map(

@@ -26,6 +26,7 @@ import {
   showSettlements,
   showWebhooks,
 } from './listing-pages.ts';
+import { breakRoutes } from './break-page.ts';
 import { loginRoutes } from './login.ts';
 
 /** The pages that only look, and the same for programs. */
@@ -60,4 +61,9 @@ const pageRoutes: readonly Route[] = [
 ];
 
 /** Every page and every path of the API; docs/operating.md has the same table, held by a test. */
-export const routes: readonly Route[] = [...pageRoutes, ...actRoutes, ...loginRoutes];
+export const routes: readonly Route[] = [
+  ...pageRoutes,
+  ...breakRoutes,
+  ...actRoutes,
+  ...loginRoutes,
+];

@@ -90,7 +90,10 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   );
   const door = openDoor(console);
   app.addHook('onRequest', door.refuseOtherHosts);
-  for (const route of routes) addRoute(app, console, { door, route });
+  const mode = console.config.TRIPLOCK_MODE;
+  for (const route of routes) {
+    if (route.except !== mode) addRoute(app, console, { door, route });
+  }
   boundConnections(app.server, limits.connectionsMax);
   await app.ready();
   return app;

@@ -66,6 +66,7 @@ export const words = {
     partners: 'Partners',
     audit: 'Audit',
     acts: 'Acts',
+    break: 'Break it',
   },
   /** Those that are not said as they are kept. */
   states: {
@@ -345,6 +346,13 @@ export const words = {
       'partners.revoke-key': 'Revoke a key',
       'partners.card-numbers': 'Say whether card numbers are allowed',
       'partners.rotate-secret': 'Make a new secret',
+      'scenarios.run': 'Run a scenario',
+      'load.run': 'Send load',
+      'job.cancel': 'Cancel what is under way',
+      'processes.kill': 'Kill a process',
+      'processes.pause': 'Stop a process',
+      'processes.continue': 'Have a process go on',
+      'processes.start': 'Start a process again',
     },
     reason: 'Reason',
     shownOnce: 'Shown this once',

@@ -1,0 +1,141 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { wordsOf } from '../command.ts';
+import type { Config } from './config.ts';
+import { Refusal } from './console.ts';
+
+/** A failure that can be made to happen, as `npm run scenario -- --list --json` prints it. */
+export type KnownScenario = {
+  name: string;
+  failure: string;
+  absorbedBy: string;
+  /** The guard of which it shows best what escapes without it. */
+  shows?: string;
+};
+
+const file = new URL('scenarios.json', import.meta.url);
+const scenarios = JSON.parse(readFileSync(file, 'utf8')) as KnownScenario[];
+
+/** Every scenario, in the order in which they teach. */
+export function knownScenarios(): readonly KnownScenario[] {
+  return scenarios;
+}
+
+/** The guards that a scenario can go without. */
+export function missingGuardNames(): readonly string[] {
+  return scenarios.flatMap(({ shows }) => shows ?? []);
+}
+
+/** What load can be asked for: as much as a laptop bears for as long as somebody looks on. */
+export const loadLimits = {
+  ratePerSecond: { min: 1, max: 500 },
+  seconds: { min: 5, max: 600 },
+  duplicatesPercent: { min: 0, max: 90 },
+} as const;
+
+/** Where the launcher's agent answers, and what it wants to be shown. */
+export type Agent = { url: string; token: string };
+
+/** What an agent runs, or ran last, with what its command has said until now. */
+export type Job = {
+  id: number;
+  order: { run: 'scenario'; scenario: string; without?: string } | { run: 'load' };
+  command: string;
+  startedAt: string;
+  state: 'running' | 'cancelling' | 'done' | 'failed' | 'cancelled';
+  endedAt?: string;
+  story: { at: string; kind: 'told' | 'aside'; text: string }[];
+};
+
+/** A process that can be broken. */
+export type Breakable = { name: string; state: 'running' | 'paused' | 'gone' };
+
+/** What is known of an agent. */
+export type AgentView =
+  /** This system has none: it is in containers, or was not brought up to be broken. */
+  | { agent: 'none' }
+  | { agent: 'away'; why: string }
+  | { agent: 'up'; job: Job | null; processes: Breakable[] };
+
+type News = { job: Job | null } | { line: Job['story'][number] } | { processes: Breakable[] };
+
+/** Longer than a process takes to start on a busy machine. */
+const answersWithinMs = 120_000;
+const looksWithinMs = 3_000;
+const askAgainMs = 2_000;
+
+/** The agent of the settings, if there is one. */
+export function agentIn({ CONSOLE_AGENT_URL: url, CONSOLE_AGENT_TOKEN: token }: Config) {
+  return url === undefined || token === undefined ? undefined : { url, token };
+}
+
+/** What an agent has under way now, and how processes are. */
+export async function lookAtAgent(agent: Agent | undefined): Promise<AgentView> {
+  if (agent === undefined) return { agent: 'none' };
+  try {
+    const answer = await ask(agent, { path: '/state', signal: AbortSignal.timeout(looksWithinMs) });
+    return {
+      agent: 'up',
+      ...((await answer.json()) as { job: Job | null; processes: Breakable[] }),
+    };
+  } catch (error) {
+    return { agent: 'away', why: wordsOf(error) };
+  }
+}
+
+/** The same from now on, at each line of a story, until the signal aborts. */
+export async function* watchAgent(agent: Agent, signal: AbortSignal): AsyncGenerator<AgentView> {
+  while (!signal.aborted) {
+    try {
+      yield* follow(agent, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      yield { agent: 'away', why: wordsOf(error) };
+    }
+    await delay(askAgainMs, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+async function* follow(agent: Agent, signal: AbortSignal): AsyncGenerator<AgentView> {
+  const answer = await ask(agent, { path: '/events', signal });
+  const view: AgentView = { agent: 'up', job: null, processes: [] };
+  let rest = '';
+  for await (const text of answer.body!.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      const news = JSON.parse(line) as News;
+      if ('line' in news) view.job?.story.push(news.line);
+      else Object.assign(view, news);
+    }
+    if (lines.length > 0) yield view;
+  }
+}
+
+/**
+ * Has an agent do something.
+ *
+ * @throws Refusal with what it said when it did not; an error of the network when nobody answered,
+ * and it may have been done.
+ */
+export async function orderAgent(
+  agent: Agent,
+  path: `/${string}`,
+  order: object = {},
+): Promise<unknown> {
+  const signal = AbortSignal.timeout(answersWithinMs);
+  return (await ask(agent, { path, signal, order })).json();
+}
+
+type Question = { path: `/${string}`; signal: AbortSignal; order?: object };
+
+async function ask({ url, token }: Agent, { path, signal, order }: Question): Promise<Response> {
+  const answer = await fetch(new URL(path, url), {
+    headers: { authorization: `Bearer ${token}` },
+    ...(order && { method: 'POST', body: JSON.stringify(order) }),
+    signal,
+  });
+  if (answer.ok) return answer;
+  const { error } = (await answer.json()) as { error: string };
+  throw new Refusal(answer.status === 409 ? 'conflict' : 'invalid_request', error);
+}
