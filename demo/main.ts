@@ -51,7 +51,8 @@ await runCommand({
   run: async ({ values, interrupted }) => {
     const replicas = wholeNumber(values.replicas, { option: 'replicas', min: 1, max: 10 });
     const terminal = openTerminal({ json: values.json ?? false });
-    const instance = { home: values.home, replicas, parts: parseParts(values.parts) };
+    const parts = parseParts(values.parts);
+    const instance = { home: values.home, replicas, parts, agent: 'up' as const };
     const show: Show = { instance, terminal, signal: interrupted() };
     try {
       const end = await Promise.race([tellTo(show), interruption(show.signal)]);

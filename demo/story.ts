@@ -79,6 +79,9 @@ export function renderInvitation(
     ...(endpoints.console === undefined
       ? []
       : [[`${endpoints.console}/`, 'the console: what operators see and do']]),
+    ...(endpoints.agent === undefined
+      ? []
+      : [[`${endpoints.console}/break`, 'break it there, and watch the guards']]),
   ];
   const [, ...lines] = renderTable([{ head: '' }, { head: '' }], offers);
   return [

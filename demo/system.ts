@@ -71,11 +71,12 @@ export async function startSystem(
     home: string | undefined;
     replicas: number | undefined;
     parts?: 'native' | 'docker' | undefined;
+    agent?: 'up';
   },
   invocation: Invocation,
 ): Promise<System> {
-  const { parts } = instance;
-  const asked = { ...wanted(instance, invocation), parts: parts ?? ('choose' as const) };
+  const { parts = 'choose' as const, agent } = instance;
+  const asked = { ...wanted(instance, invocation), parts, ...(agent && { agent }) };
   return openSystem(await bringUp(asked), alone(invocation));
 }
 

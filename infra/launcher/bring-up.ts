@@ -20,10 +20,10 @@ import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
 import { openReservations } from './ports.ts';
 import { type Chosen, runModeOf } from './run-mode.ts';
-import { type Service, services, servicesFor } from './service-table.ts';
+import { agent, type Service, services, servicesFor } from './service-table.ts';
 import { checkServices, declarations } from './services.ts';
 import { openSession, type Report, type Session, writeState } from './session.ts';
-import { portsOfOne, processUrls, startServices } from './start-services.ts';
+import { portsOfOne, processUrls, startServices, wireAgent } from './start-services.ts';
 import { stopByName } from './stop-order.ts';
 import { chooseStripe, simulator } from './stripe.ts';
 import {
@@ -55,6 +55,10 @@ export type BringUp = {
    * are left alone. All are, without it.
    */
   except?: readonly string[];
+  /** The only processes of services that are started, such as `ledger-worker-2`; all. */
+  only?: readonly string[];
+  /** The agent as well, by which a console breaks things in a demo; as it is already, or not. */
+  agent?: 'up';
   /** On the parts of another system, instead of with parts of its own. */
   beside?: Beside;
   /**
@@ -85,7 +89,7 @@ export async function bringUp(options: BringUp = {}): Promise<Endpoints> {
 
 /** What listens on this machine beside the services. */
 export function portsBesideServices(): { name: string; port: number }[] {
-  const others = [...allParts, ...services.slice(declarations.length)];
+  const others = [...allParts, agent, ...services.slice(declarations.length)];
   return others.flatMap(({ name, ports }) => ports.map(({ usual: port }) => ({ name, port })));
 }
 
@@ -105,8 +109,27 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const { beside } = options;
     const addresses = beside?.parts ?? (await startOrMiss(session, stores, chosen));
     if (addresses instanceof PartMissing) return containersInstead(addresses, session, options);
-    return startSystem(session, { options, table, stores, addresses });
+    const processes = hasAgent(session, options) ? [agent, ...table] : table;
+    const wanted = { options: sparingAgent(session, options), table: processes };
+    return startSystem(session, { ...wanted, stores, addresses });
   });
+}
+
+/** From when it was first asked for until the home is taken down; a system beside one has none. */
+function hasAgent({ state }: Session, { agent: asked, mode = 'demo', beside }: BringUp): boolean {
+  if (mode !== 'demo' || beside !== undefined) return false;
+  if (asked !== undefined) state.agent = asked;
+  return state.agent === 'up';
+}
+
+/**
+ * One that runs is replaced only by who asks for an agent: what brings the system up otherwise may
+ * be a job of its own, which would end with it.
+ */
+function sparingAgent({ state }: Session, options: BringUp): BringUp {
+  const running = state.processes[agent.name];
+  if (options.agent !== undefined || running === undefined) return options;
+  return { ...options, except: [...(options.except ?? []), agent.name] };
 }
 
 type SystemToStart = {
@@ -159,8 +182,10 @@ async function startSystem(
   // A system beside another has its own names in the parts: no other store is in its way.
   if (beside === undefined)
     await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
-  const { except } = options;
-  const wanted = { table: servicesFor(stripe, table), ...(except && { except }) };
+  const { except, only } = options;
+  const processes = servicesFor(stripe, table);
+  const wanted = { table: processes, ...(except && { except }), ...(only && { only }) };
+  const wiredAgent = await wireAgent(session, table);
   await startServices(session, wanted, {
     mode,
     addresses,
@@ -174,7 +199,8 @@ async function startSystem(
     webhookKeysFile: home.webhookKeys,
     actionKeysFile: home.actionKeys,
     dataFolder: home.data,
-    processes: await processUrls(session, wanted.table),
+    processes: await processUrls(session, processes),
+    ...(wiredAgent && { agent: wiredAgent }),
     settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
   });
   return systemEndpoints(session, { addresses, names, database, stripe, mode });
@@ -221,6 +247,9 @@ function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
   if (Object.keys(options.settings ?? {}).length > 0) {
     const why = 'containers are given their settings by docker-compose.yml';
     throw new LauncherError(`${why}: --parts native takes others, in another --home`);
+  }
+  if (options.only !== undefined) {
+    throw new LauncherError('containers are started one by one by `docker compose up -d NAME`');
   }
   const stores = storesOf(session, options);
   return bringUpContainers(session, { stores, replicas: options.replicas });

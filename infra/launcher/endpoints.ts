@@ -58,6 +58,8 @@ export type Endpoints = PartEndpoints & {
   catcher: string;
   /** The operators' console, for a browser on this machine. */
   console?: string;
+  /** What breaks things for a console, where the home has it; behind a token of its own. */
+  agent?: { url: string; token: string };
   /** What crash points, the simulator's controls and the catcher's want to be shown. */
   controlToken: string;
   partners: readonly PartnerCredentials[];
@@ -96,7 +98,8 @@ export function systemEndpoints(
       .flatMap(({ ports }) => (ports[use] === undefined ? [] : `http://127.0.0.1:${ports[use]}`));
   const gateways = urlsOf('ingest-gateway');
   const webhooks = urlsOf('ledger-worker', 'webhooks');
-  const consoles = urlsOf('console');
+  const [consoleUrl] = urlsOf('console');
+  const [agentUrl] = urlsOf('agent');
   const ledger = state.ledger ?? 'postgres';
   return {
     ...partEndpoints(home, system.addresses),
@@ -112,7 +115,8 @@ export function systemEndpoints(
       spannerDatabase: spannerDatabaseIn(system.addresses, system.names).database,
     }),
     catcher: urlsOf('catcher')[0]!,
-    ...(consoles[0] !== undefined && { console: consoles[0] }),
+    ...(consoleUrl !== undefined && { console: consoleUrl }),
+    ...(agentUrl !== undefined && { agent: { url: agentUrl, token: credentials.agentToken } }),
     controlToken: credentials.controlToken,
     partners: credentials.partners,
     databases: system.database.roles,

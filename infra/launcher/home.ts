@@ -100,6 +100,8 @@ export type Credentials = {
   partners: readonly PartnerCredentials[];
   /** Who shows it may have services fail, the provider err and partners refuse. */
   controlToken: string;
+  /** Who shows it may have the agent run what breaks this home, and kill its processes. */
+  agentToken: string;
 };
 
 /** What a partner's own endpoint has to know: no API key. */
@@ -127,6 +129,7 @@ function newCredentials(): Credentials {
       webhookSecret: `whsec_${randomBytes(32).toString('base64')}`,
     })),
     controlToken: randomBytes(24).toString('base64url'),
+    agentToken: randomBytes(24).toString('base64url'),
   };
 }
 

@@ -76,7 +76,35 @@ const counterparts: readonly Service[] = [
   },
 ];
 
-/** Every process beside the parts, in the order in which `down` stops them. */
+/**
+ * What runs scenarios and load for a console, and breaks processes: in a demo on this machine, but
+ * in no container.
+ */
+export const agent: Service = {
+  name: 'agent',
+  main: 'infra/launcher/agent/main.ts',
+  copies: 'one',
+  isTraced: false,
+  // What it starts would inherit that.
+  yields: false,
+  memoryMiB: 256,
+  ports: [
+    {
+      use: 'http',
+      setting: 'AGENT_PORT',
+      ready: '/healthz',
+      usual: 18_065,
+      variable: 'TRIPLOCK_AGENT_PORT',
+    },
+  ],
+  settings: ({ agent: wired }) => ({
+    ...wired?.environment,
+    AGENT_HOME: wired?.home ?? '',
+    AGENT_TOKEN: wired?.token ?? '',
+  }),
+};
+
+/** Every process beside the parts that runs everywhere, in the order in which `down` stops them. */
 export const services: readonly Service[] = [
   ...declarations.map((declared): Service => ({
     name: declared.name,
@@ -90,6 +118,9 @@ export const services: readonly Service[] = [
   })),
   ...counterparts,
 ];
+
+/** The same with the agent, which ends first: what it has under way starts others again. */
+export const servicesHere: readonly Service[] = [agent, ...services];
 
 /**
  * The table without the simulator where Stripe itself is asked, and without a port for its webhooks

@@ -90,6 +90,8 @@ export type State = Stores & {
   processes: Record<string, ProcessRecord>;
   /** How many of each service the last `up` asked for; 0 when there are none. */
   replicas: number;
+  /** Whether an agent belongs to it, until it is taken down. */
+  agent?: 'up';
   /** What runs it; absent before the first `up` with services. It does not change afterwards. */
   parts?: RunMode;
   /** Ports of this machine that containers are published on, by the variable that names them. */

@@ -14,17 +14,21 @@ import {
   yieldToOthers,
 } from './processes/start.ts';
 import { signalFamily, stopProcess } from './processes/stop.ts';
-import { firstAdminPort, type Service } from './service-table.ts';
+import { allParts } from './parts/start-parts.ts';
+import { agent, firstAdminPort, type Service } from './service-table.ts';
 import type { ProcessRecord, Session } from './session.ts';
-import { serviceStop } from './stop-order.ts';
+import { stopOrderOf } from './stop-order.ts';
 import type { Wiring } from './wiring.ts';
 
 /** One process of a service. Copies are counted from 0. */
 type Copy = { service: Service; name: string; copy: number };
 type Ports = Readonly<Record<string, number>>;
 
-/** What is to run; services and processes called by a name in `except` are left alone. */
-type Wanted = { table: readonly Service[]; except?: readonly string[] };
+/**
+ * What is to run; services and processes called by a name in `except` are left alone, and all
+ * processes but those in `only`, if it is given.
+ */
+type Wanted = { table: readonly Service[]; except?: readonly string[]; only?: readonly string[] };
 
 /** A copy as it is to run. */
 type Start = { copy: Copy; ports: Ports; command: Command };
@@ -39,12 +43,13 @@ type Start = { copy: Copy; ports: Ports; command: Command };
  */
 export async function startServices(
   session: Session,
-  { table, except = [] }: Wanted,
+  { table, except = [], only }: Wanted,
   wiring: Wiring,
 ): Promise<void> {
   const starts: Start[] = [];
   for (const copy of copiesOf(table.toReversed(), session.state.replicas)) {
     if (except.includes(copy.name) || except.includes(copy.service.name)) continue;
+    if (only !== undefined && !only.includes(copy.name)) continue;
     const ports = await portsOf(session, copy);
     starts.push({ copy, ports, command: commandOf(copy, ports, wiring) });
   }
@@ -83,6 +88,11 @@ export async function processUrls(
   return urls;
 }
 
+/** What the processes of a table are called. */
+export function processNames(table: readonly Service[], replicas: number): string[] {
+  return copiesOf(table, replicas).map(({ name }) => name);
+}
+
 function copiesOf(table: readonly Service[], replicas: number): Copy[] {
   return table.flatMap((service) => {
     if (service.copies === 'one') return [{ service, name: service.name, copy: 0 }];
@@ -104,7 +114,7 @@ async function startCopy(session: Session, { copy, ports, command }: Start): Pro
   }
   if (record !== undefined) {
     session.report(`${name}: its settings changed, starting it again`);
-    await stopProcess(record, serviceStop);
+    await stopProcess(record, stopOrderOf(name));
   }
   return { copy, running: await startProcess(session, { name, ports, command }) };
 }
@@ -199,4 +209,33 @@ export function tracingSettings(): Record<string, string> {
     name.startsWith('OTEL_') && name !== 'OTEL_SERVICE_NAME' && value ? [[name, value]] : [],
   );
   return Object.fromEntries(given) as Record<string, string>;
+}
+
+/** Where the agent answers whom; nothing where the table has none. */
+export async function wireAgent(
+  session: Session,
+  table: readonly Service[],
+): Promise<NonNullable<Wiring['agent']> | undefined> {
+  const { http } = await portsOfOne(session, table, agent.name);
+  if (http === undefined) return undefined;
+  const { home, credentials } = session;
+  return {
+    url: `http://127.0.0.1:${http}`,
+    token: credentials.agentToken,
+    home: home.folder,
+    environment: environmentOfLauncher(),
+  };
+}
+
+/**
+ * What the launcher itself goes by: a command that the agent runs would otherwise start services
+ * with other settings than they have, or not find what a part is made of.
+ */
+function environmentOfLauncher(): Record<string, string> {
+  const names = [
+    ...allParts.map(({ given }) => given.variable),
+    ...['STRIPE_API_KEY', 'STRIPE_WEBHOOK_SECRETS', 'XDG_CACHE_HOME', 'JAVA_HOME', 'CLOUDSDK_ROOT'],
+  ];
+  const given = names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []));
+  return { ...tracingSettings(), ...(Object.fromEntries(given) as Record<string, string>) };
 }

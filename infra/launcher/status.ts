@@ -13,9 +13,10 @@ import { withoutPassword } from './parts/part.ts';
 import { allParts, probedPorts, probeOwn } from './parts/start-parts.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
 import { findStranger, probeHttp } from './processes/start.ts';
-import { services } from './service-table.ts';
+import { agent, services, servicesHere } from './service-table.ts';
 import { serviceOf } from './services.ts';
 import { type ProcessRecord, readState, type State } from './session.ts';
+import { processNames } from './start-services.ts';
 import { inStopOrder } from './stop-order.ts';
 
 /** What takes longer to answer is not ready. All are asked at the same time. */
@@ -78,7 +79,25 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
   };
 }
 
-type RunState = 'running' | 'paused' | 'gone';
+/** Whether a process runs, without a question whether it is ready. */
+export type RunState = 'running' | 'paused' | 'gone';
+
+/** How each process of a service runs that a native home has or should have, the agent left out. */
+export function runStates(folder: string): { name: string; state: RunState }[] {
+  const { processes, replicas } = readState(homeAt(folder));
+  const names = new Set([
+    ...processNames(services, replicas),
+    ...Object.keys(processes).filter((name) =>
+      services.some((each) => each.name === serviceOf(name)),
+    ),
+  ]);
+  return inStopOrder([...names].filter((name) => name !== agent.name))
+    .flat()
+    .map((name) => {
+      const record = processes[name];
+      return { name, state: record === undefined ? 'gone' : runStateOf(record) };
+    });
+}
 
 type Records = {
   processes: State['processes'];
@@ -139,7 +158,7 @@ function checksOf(record: ProcessRecord, { home, left, runsIn }: Found): Promise
     const own = { home, pid: record.pid };
     return [probeOwn(part, address, own), answersItself(record, probedPorts(part, record))];
   }
-  const service = services.find(({ name }) => name === serviceOf(record.name));
+  const service = servicesHere.find(({ name }) => name === serviceOf(record.name));
   const asked = (service?.ports ?? []).filter(({ use }) => record.ports[use] !== undefined);
   const ports = asked.map(({ use }) => record.ports[use]!);
   return [

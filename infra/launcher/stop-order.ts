@@ -1,14 +1,18 @@
 import { allParts } from './parts/start-parts.ts';
 import { type StopOrder, stopProcess } from './processes/stop.ts';
-import { services } from './service-table.ts';
+import { agent, servicesHere } from './service-table.ts';
 import { serviceOf } from './services.ts';
 import { forget, type Session } from './session.ts';
 
 /** Services finish what they hold within 12 s by themselves; then they are made to end. */
-export const serviceStop: StopOrder = { signal: 'SIGTERM', withinMs: 15_000 };
+const serviceStop: StopOrder = { signal: 'SIGTERM', withinMs: 15_000 };
+
+/** A scenario that is broken off puts right what it broke, or drops its own system. */
+const agentStop: StopOrder = { signal: 'SIGTERM', withinMs: 60_000 };
 
 /** How a process of that name is asked to end. */
 export function stopOrderOf(name: string): StopOrder {
+  if (name === agent.name) return agentStop;
   return allParts.find((part) => part.name === name)?.stop ?? serviceStop;
 }
 
@@ -18,7 +22,7 @@ export function stopOrderOf(name: string): StopOrder {
  */
 export function inStopOrder(names: readonly string[]): string[][] {
   const isPart = (name: string) => allParts.some((part) => part.name === name);
-  const groups = services.map((service) =>
+  const groups = servicesHere.map((service) =>
     names.filter((name) => serviceOf(name) === service.name),
   );
   const unknown = names.filter((name) => !isPart(name) && !groups.flat().includes(name));

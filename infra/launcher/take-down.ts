@@ -1,12 +1,21 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
-import { defaultHome, homeAt, oldPartsCache, partsCache, separateHomes } from './home.ts';
+import {
+  defaultHome,
+  type Home,
+  homeAt,
+  oldPartsCache,
+  partsCache,
+  separateHomes,
+} from './home.ts';
 import { withLock } from './lock.ts';
 import { removePostgresData } from './parts/postgres-data.ts';
-import { removeStrays } from './processes/stop.ts';
-import { openSession, type Report, type Session, writeState } from './session.ts';
-import { stopByName } from './stop-order.ts';
+import { isSameProcess } from './processes/identity.ts';
+import { removeStrays, stopProcess } from './processes/stop.ts';
+import { agent } from './service-table.ts';
+import { openSession, readState, type Report, type Session, writeState } from './session.ts';
+import { stopByName, stopOrderOf } from './stop-order.ts';
 
 /** What to take down. */
 export type TakeDown = {
@@ -26,6 +35,7 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
   const home = homeAt(options.home);
   const report = options.report ?? (() => undefined);
   if (!existsSync(home.folder)) return 'forgotten';
+  await endAgent(home, report);
   for (const each of separateHomes(home.folder)) {
     await takeDown({ home: each, data: 'forget', report });
     rmSync(each, { recursive: true, force: true });
@@ -40,11 +50,24 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     if (session.state.parts === 'docker') await takeDownContainers(session, data);
     await stopByName(session, Object.keys(session.state.processes));
     session.state.replicas = 0;
+    delete session.state.agent;
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
     if (data === 'forget') forgetData(session);
     else if (existsSync(home.state)) writeState(home, session.state);
     return data === 'forget' ? 'forgotten' : 'kept';
   });
+}
+
+/**
+ * Ends the agent and what it has under way, before anything else and without the home's lock: what
+ * is broken off starts again what it has stopped, which takes the lock, and may drop a home beside
+ * this one.
+ */
+async function endAgent(home: Home, report: Report): Promise<void> {
+  const record = readState(home).processes[agent.name];
+  if (record === undefined || !isSameProcess(record)) return;
+  const { outcome } = await stopProcess(record, stopOrderOf(agent.name));
+  report(`${agent.name}: ${outcome}`);
 }
 
 /** Without its ledger everything else that a home keeps speaks of payments that nobody knows. */

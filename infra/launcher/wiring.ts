@@ -39,6 +39,13 @@ export type Wiring = {
   processes: readonly { name: string; url: string }[];
   /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
   dataFolder: string;
+  /** Where a demo on this machine has an agent: where it answers whom, and for which home. */
+  agent?: {
+    url: string;
+    token: string;
+    home: string;
+    environment: Readonly<Record<string, string>>;
+  };
   /** The file that tells the catcher the partners' secrets. */
   partnersFile: string;
   settings: SettingsOfServices;
@@ -104,7 +111,11 @@ export function settingsOf(
 }
 
 /** A console stands open in a demo, and acts by the role of each kind of act. */
-function consoleSettings({ databases, processes }: Wiring): Readonly<Record<string, string>> {
+function consoleSettings({
+  databases,
+  processes,
+  agent,
+}: Wiring): Readonly<Record<string, string>> {
   const auditor = processes.find(({ name }) => serviceOf(name) === 'auditor');
   return {
     CONSOLE_LOGIN: 'none',
@@ -112,6 +123,7 @@ function consoleSettings({ databases, processes }: Wiring): Readonly<Record<stri
     PARTNERS_DATABASE_URL: databases.partners,
     PROCESS_URLS: processes.map(({ name, url }) => `${name}=${url}`).join(','),
     ...(auditor && { AUDITOR_URL: auditor.url }),
+    ...(agent && { CONSOLE_AGENT_URL: agent.url, CONSOLE_AGENT_TOKEN: agent.token }),
   };
 }
 

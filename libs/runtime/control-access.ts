@@ -24,7 +24,7 @@ export function refusedControl(visit: Visit, token: string | undefined): string 
   if (foreign !== undefined) return foreign;
   const [, given] = /^Bearer +(\S+)$/i.exec(visit.headers.authorization ?? '') ?? [];
   if (token !== undefined && given !== undefined && isSame(given, token)) return undefined;
-  return 'give Authorization: Bearer and the controlToken of endpoints.json';
+  return 'give Authorization: Bearer and the token that endpoints.json has for it';
 }
 
 /**

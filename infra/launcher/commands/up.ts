@@ -7,14 +7,21 @@ import {
   replicasMax,
 } from '../choices.ts';
 import { isWholeSystem } from '../endpoints.ts';
+import { UsageError } from '../errors.ts';
+import { homeAt } from '../home.ts';
 import { withoutPassword } from '../parts/part.ts';
+import { servicesHere } from '../service-table.ts';
+import { readState } from '../session.ts';
+import { processNames } from '../start-services.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `
-npm run up -- [options]
+npm run up -- [NAME …] [options]
 
 Starts the whole system in the background and returns when it is ready. What runs already is left
 alone, so it also starts again what has died. Ctrl-C stops what this call started.
+
+  NAME …              of the services' processes only these, such as ledger-worker-1
 
   --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
   --ledger STORE      where the ledger is kept: postgres, or spanner, whose emulator keeps it in
@@ -33,8 +40,8 @@ Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE
 PUBSUB_EMULATOR_HOST, DYNAMODB_ENDPOINT or SPANNER_EMULATOR_HOST, else a native process. These
 variables ask for ports: TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT,
 TRIPLOCK_REDIS_PORT, TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT,
-TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_SPANNER_PORT, TRIPLOCK_STRIPE_PORT and
-TRIPLOCK_STRIPE_WEBHOOKS_PORT.
+TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_SPANNER_PORT, TRIPLOCK_STRIPE_PORT,
+TRIPLOCK_STRIPE_WEBHOOKS_PORT, TRIPLOCK_CONSOLE_PORT and TRIPLOCK_AGENT_PORT.
 
 Cards are charged at a simulator of Stripe, or at Stripe itself when STRIPE_API_KEY gives a test
 key. A payment that was started on one cannot be finished on the other. Stripe's webhooks reach a
@@ -55,15 +62,19 @@ await runCommand({
     home: { type: 'string' },
     json: { type: 'boolean' },
   },
-  run: async ({ values, interrupted }) => {
+  wordsMax: 100,
+  run: async ({ values, words, interrupted }) => {
     const ledger = parseLedgerStore(values.ledger);
     const claims = parseClaimStore(values.claims);
     const replicas = parseReplicas(values.replicas);
     const parts = parseParts(values.parts);
+    refuseUnknown(words, replicas ?? readState(homeAt(values.home)).replicas);
     const startedMs = performance.now();
     const say = values.json ? process.stderr : process.stdout;
     const report = (line: string) => say.write(`${line}\n`);
     const wanted = {
+      agent: 'up' as const,
+      ...(words.length > 0 && { only: words }),
       report,
       signal: interrupted(),
       ...(values.home !== undefined && { home: values.home }),
@@ -81,3 +92,11 @@ await runCommand({
     report(`npm run status | logs | down; logs and endpoints.json are in ${up.home}`);
   },
 });
+
+/** @throws UsageError for a name that no process of so many copies has. */
+function refuseUnknown(words: readonly string[], replicas: number): void {
+  const names = processNames(servicesHere, Math.max(1, replicas));
+  const unknown = words.find((word) => !names.includes(word));
+  if (unknown === undefined) return;
+  throw new UsageError(`no process is called '${unknown}'; there are: ${names.sort().join(', ')}`);
+}

@@ -16,7 +16,7 @@ export type StopOrder = { signal: NodeJS.Signals; withinMs: number };
 export type Stopped = { outcome: 'was gone' | 'stopped' | 'killed' };
 
 /** Sends a signal; returns whether the process was there to get it. */
-function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
+export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, signal);
   } catch (error) {
