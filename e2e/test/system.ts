@@ -32,7 +32,8 @@ export function upSystem(): Promise<Endpoints> {
  * it too.
  */
 export function restore(): Promise<Endpoints> {
-  return bringUp({ home, replicas: 2, ...(given === undefined && { parts: partsAsked() }) });
+  const usual = given === undefined && ({ parts: partsAsked(), agent: 'up' } as const);
+  return bringUp({ home, replicas: 2, ...usual });
 }
 
 function partsAsked() {
