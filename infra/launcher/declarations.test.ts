@@ -74,7 +74,9 @@ test('a service in a container has the settings that the launcher gives it, what
     for (const wiring of wirings()) {
       for (const [name, value] of Object.entries(settingsInContainer(service, wiring))) {
         const written = String(given[name]).replace('${CLAIMS:-redis}', wiring.claims);
-        const chosen = written.replace('${LEDGER_STORE:-postgres}', wiring.ledger);
+        const chosen = written
+          .replace('${LEDGER_STORE:-postgres}', wiring.ledger)
+          .replace('${KAFKA_CLIENT:-kafkajs}', 'kafkajs');
         assert.equal(chosen, value, `${where}: ${name}`);
         meant.add(name);
       }

@@ -143,6 +143,12 @@ function publishedPorts({ ports, replicas }: DeclaredService): string[] {
   });
 }
 
+/** Settings that whoever starts the containers chooses. */
+const chosenOutside: Readonly<Record<string, string>> = {
+  CLAIMS: '${CLAIMS:-redis}',
+  KAFKA_CLIENT: '${KAFKA_CLIENT:-kafkajs}',
+};
+
 /** What a service's container is given beyond what all are, whatever the stores. */
 function environmentOf(service: DeclaredService): [string, string][] {
   const listening = service.ports
@@ -158,7 +164,7 @@ function environmentOf(service: DeclaredService): [string, string][] {
     .filter(([name]) => !(service.ledger && /^(LEDGER_STORE|SPANNER_\w+)$/.test(name)))
     .map(([name, value]): [string, string] => {
       if (inFiles.includes(name)) return [`${name}_FILE`, fileOf(name)];
-      return [name, name === 'CLAIMS' ? '${CLAIMS:-redis}' : value];
+      return [name, chosenOutside[name] ?? value];
     });
   // The catcher is in this network, whose addresses are private.
   const partners: [string, string][] = service.callsPartners

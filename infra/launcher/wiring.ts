@@ -91,7 +91,10 @@ export function settingsOf(
     CONTROL_TOKEN: wiring.controlToken,
     ...('WEBHOOK_KEYS' in service.settings && { WEBHOOK_KEYS_FILE: wiring.webhookKeysFile }),
     ...('ACTION_KEYS' in service.settings && { ACTION_KEYS_FILE: wiring.actionKeysFile }),
-    ...('KAFKA_BROKERS' in service.settings && { KAFKA_BROKERS: addresses.kafka }),
+    ...('KAFKA_BROKERS' in service.settings && {
+      KAFKA_BROKERS: addresses.kafka,
+      KAFKA_CLIENT: kafkaClient(),
+    }),
     ...('PUBSUB_PROJECT_ID' in service.settings && {
       PUBSUB_PROJECT_ID: pubsubProject,
       PUBSUB_EMULATOR_HOST: addresses.pubsub,
@@ -125,6 +128,11 @@ function consoleSettings({
     ...(auditor && { AUDITOR_URL: auditor.url }),
     ...(agent && { CONSOLE_AGENT_URL: agent.url, CONSOLE_AGENT_TOKEN: agent.token }),
   };
+}
+
+/** The library that all of them, and the operators' commands, speak to Kafka by. */
+export function kafkaClient(): string {
+  return process.env['KAFKA_CLIENT'] || 'kafkajs';
 }
 
 function roleIn(role: `triplock_${string}`): RoleOfService {

@@ -29,7 +29,7 @@ export const houseRules = {
     "Import built-in modules with their protocol: 'node:…'.",
   ),
   'drivers-in-adapters': refuseImports(
-    /^(ioredis|kafkajs|pg|pg-[^/]+|stripe|@google-cloud\/[^/]+|@aws-sdk\/[^/]+|@grpc\/[^/]+)(\/|$)/,
+    /^(ioredis|kafkajs|@platformatic\/kafka|pg|pg-[^/]+|stripe|@google-cloud\/[^/]+|@aws-sdk\/[^/]+|@grpc\/[^/]+)(\/|$)/,
     'Drivers live in the adapters, so that a store is swapped in one folder.',
   ),
   'pure-domain': refuseImports(

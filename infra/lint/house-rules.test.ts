@@ -14,7 +14,14 @@ const habits: { rule: string; refused: readonly Example[]; allowed: readonly Exa
   {
     rule: 'house/drivers-in-adapters',
     refused: [
-      ...['ioredis', 'kafkajs', 'pg', '@google-cloud/pubsub', 'stripe'].flatMap((driver) => [
+      ...[
+        'ioredis',
+        'kafkajs',
+        '@platformatic/kafka',
+        'pg',
+        '@google-cloud/pubsub',
+        'stripe',
+      ].flatMap((driver) => [
         { path: service, text: importing(driver) },
         { path: 'services/ledger-worker/example.test.ts', text: importing(driver) },
         { path: 'libs/runtime/example.ts', text: importing(driver) },

@@ -1,9 +1,9 @@
 export * from './kafka/append-queue.ts';
-export * from './kafka/client.ts';
+export { kafkaOf, kafkaSettings, missingForKafka } from './kafka/brokers.ts';
 export * from './kafka/consumer.ts';
 export * from './kafka/dead-letters.ts';
+export type * from './kafka/driver.ts';
 export * from './kafka/group-commit.ts';
-export * from './kafka/log-gaps.ts';
 export * from './kafka/offsets.ts';
 export { partitionOfKey } from './kafka/producer.ts';
 export * from './kafka/record-batches.ts';

@@ -172,7 +172,8 @@ function isUnreachable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isUnreachable);
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };
-  return error.name === 'DeadlineError' || unreachable.includes(String(code));
+  if (error.name === 'DeadlineError' || unreachable.includes(String(code))) return true;
+  return isUnreachable(error.cause);
 }
 
 /** A part that could not be asked, in a sentence that ends in the next step. */

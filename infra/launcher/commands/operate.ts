@@ -7,6 +7,7 @@ import { homeAt, startCommand } from '../home.ts';
 import { usualNames } from '../names.ts';
 import { systemStatus, unreachableParts } from '../status.ts';
 import { stripeKeyFor } from '../stripe.ts';
+import { kafkaClient } from '../wiring.ts';
 
 // Runs an operators' command on the system of a home: `operate.ts COMMAND [words and options]`.
 const [name, ...given] = process.argv.slice(2) as [OperatorCommand, ...string[]];
@@ -59,6 +60,7 @@ function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
     DATABASE_URL: name === 'trace' ? databases.auditor : endpoints.postgres,
     PARTNERS_DATABASE_URL: databases.partners,
     KAFKA_BROKERS: endpoints.kafka,
+    KAFKA_CLIENT: kafkaClient(),
     PUBSUB_PROJECT_ID: endpoints.pubsubProject,
     PUBSUB_EMULATOR_HOST: endpoints.pubsub,
     AUDITOR_URL: auditor?.health,

@@ -1,4 +1,4 @@
-import type { Message } from 'kafkajs';
+import type { OutgoingRecord } from './driver.ts';
 
 /** Thrown before anything was sent: the record is certainly not in the topic. */
 export class ProduceRefusedError extends Error {
@@ -18,7 +18,7 @@ export class ProduceUnknownError extends Error {
  * `performance.now()`.
  */
 export type Waiting = {
-  message: Message;
+  message: OutgoingRecord;
   bytes: number;
   deadline: number;
   resolve: () => void;
@@ -115,7 +115,7 @@ function batchLength(queue: readonly Waiting[], limits: QueueLimits): number {
 
 /** A batch that was handed to a producer. Each of its records is settled once. */
 export type BatchUnderWay = {
-  readonly messages: Message[];
+  readonly messages: OutgoingRecord[];
   acknowledge(): void;
   /** The whole batch is unknown. */
   fail(cause: unknown): void;

@@ -1,17 +1,13 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import { withDeadline } from '@triplock/runtime';
-import type { Consumer, EachBatchHandler } from 'kafkajs';
 import { supervise } from '../supervise.ts';
-import { openInquiry } from './admin.ts';
-import { findGapBefore, findGroupGaps, type LogGap } from './log-gaps.ts';
+import { driverOf, openInquiry } from './brokers.ts';
+import type { AttachHooks, BrokerConnection, GroupMember, SkippedOffsets } from './driver.ts';
+import { findGroupGaps, type LogGap } from './offsets.ts';
 import {
   type BatchHandler,
   handleBatches,
   type ReadFirst,
   type RecordBatch,
-  type SkippedOffsets,
 } from './record-batches.ts';
-import { openKafkaClient, type BrokerConnection } from './client.ts';
 
 /**
  * A consumer that commits a batch's offsets only after `handle` resolved. When `handle` rejects,
@@ -88,32 +84,12 @@ export type MemberOptions = BrokerConnection & {
   sessionTimeoutMs?: number;
 };
 
-/** One membership, from joining the group to its end. */
-type GroupMember = {
-  /** Rejects when this member consumes no more; another is then needed. */
-  ended: Promise<never>;
-  /** Finishes and commits what is under way, then leaves the group. Bounded. */
-  leave(): Promise<void>;
-};
-
 /**
  * The lowest session that brokers accept by default (`group.min.session.timeout.ms`), so that the
  * partitions of a killed worker move as soon as Kafka allows. A false alarm costs one rebalance and
- * some redeliveries. A quarter of it between heartbeats at most, so that three may be lost: a fetch
- * ends as soon as there is a record, and an idle one after that quarter, which a close or the end
- * of a pause may have to wait for.
+ * some redeliveries. A quarter of it between heartbeats at most, so that three may be lost.
  */
 const defaultSessionMs = 6_000;
-/** How long a rebalance waits for batches under way; a slower member is left out. */
-const rebalanceMs = 20_000;
-/** Partitions whose batches are under way at once. */
-const partitionsConcurrently = 12;
-const requestTimeoutMs = 5_000;
-const joinLimitMs = 60_000;
-const leaveLimitMs = 10_000;
-const retry = { retries: 5, initialRetryTime: 100, maxRetryTime: 1_000 };
-/** Longer than a rebalance and all tries of a request: whoever is silent so long is stuck. */
-const standstillMs = 60_000;
 
 /** Joins the group and consumes. Rejects when that fails or is called off; nothing is left then. */
 async function startMember(
@@ -122,123 +98,23 @@ async function startMember(
 ): Promise<GroupMember> {
   const { groupId, topic, logger } = options;
   const hasLost = await reportLost(options);
-  const sessionTimeout = options.sessionTimeoutMs ?? defaultSessionMs;
-  // Sent between fetches, and only if it is over by then: so each idle fetch is followed by one.
-  const heartbeatInterval = sessionTimeout / 8;
-  const client = openKafkaClient(options, { requestTimeoutMs, retry });
-  const consumer = client.kafka.consumer({
-    groupId,
-    sessionTimeout,
-    heartbeatInterval,
-    rebalanceTimeout: rebalanceMs,
-    maxWaitTimeInMs: sessionTimeout / 4,
-    allowAutoTopicCreation: false,
-    // kafkajs would restart after some errors and stop for good after others. Here every crash ends
-    // the member, and whoever started it starts another.
-    retry: { ...retry, restartOnFailure: () => Promise.resolve(false) },
-  });
-  const batches = handleBatches({
-    ...noticingLosses(options, consumer),
-    heartbeatMs: heartbeatInterval,
-    commitOffsets: (partitions) =>
-      consumer.commitOffsets(partitions.map((at) => ({ topic, ...at }))),
-  });
-  const ended = endOf(consumer);
-  consumer.on('consumer.end_batch_process', ({ payload }) => {
-    const { partition, batchSize, firstOffset, lastOffset, highWatermark } = payload;
-    const [from, next] = [BigInt(firstOffset ?? lastOffset), BigInt(lastOffset) + 1n];
-    if (batchSize === 0) void batches.skip({ partition, from, next, end: BigInt(highWatermark) });
-  });
-  consumer.on('consumer.group_join', ({ payload }) => {
-    batches.joined();
-    const assigned = payload.memberAssignment[topic] ?? [];
-    options.onAssigned?.(assigned);
-    if (hasLost) void passLost(options, assigned, batches);
-  });
-  const join = async () => {
-    await consumer.connect();
-    await consumer.subscribe({ topic, fromBeginning: true });
-    await consumer.run({
-      autoCommit: false,
-      eachBatchAutoResolve: false,
-      partitionsConsumedConcurrently: partitionsConcurrently,
-      eachBatch: gathering(batches.eachBatch, options.gatherMs ?? 0),
-    });
+  const driver = await driverOf(options);
+  const sessionTimeoutMs = options.sessionTimeoutMs ?? defaultSessionMs;
+  const heartbeatMs = sessionTimeoutMs / 8;
+  const { judge } = driver;
+  const attach: AttachHooks = (commitOffsets) => {
+    const batches = handleBatches({ ...options, heartbeatMs, commitOffsets, judge });
+    const joined = (memberId: string, assigned: readonly number[]) => {
+      batches.joined(memberId, assigned);
+      options.onAssigned?.(assigned);
+      if (hasLost) void passLost(options, assigned, batches);
+    };
+    return { ...batches, joined };
   };
-  const limit = { ms: joinLimitMs, what: 'the group that is joined' };
-  try {
-    await withDeadline(Promise.race([join(), ended, calledOff]), limit);
-  } catch (error) {
-    batches.stop();
-    client.destroy();
-    throw error;
-  }
+  const membership = { ...options, sessionTimeoutMs, heartbeatMs };
+  const member = await driver.startMember(membership, attach, calledOff);
   logger.info({ groupId, topic }, 'joined the consumer group');
-  return {
-    ended,
-    leave: async () => {
-      const leaving = { ms: leaveLimitMs, what: 'the group that is left' };
-      await withDeadline(consumer.disconnect(), leaving).finally(() => {
-        batches.stop();
-        client.destroy();
-      });
-    },
-  };
-}
-
-/**
- * Handles a batch and holds up the next fetch for as long as more is to gather. A batch with more
- * behind it holds up none; but a fetch waits for all batches of the one before it.
- */
-function gathering(eachBatch: EachBatchHandler, gatherMs: number): EachBatchHandler {
-  return async (payload) => {
-    const soonest = performance.now() + gatherMs;
-    await eachBatch(payload);
-    const { batch } = payload;
-    const isAtEnd = BigInt(batch.lastOffset()) + 1n >= BigInt(batch.highWatermark);
-    const earlyMs = soonest - performance.now();
-    if (isAtEnd && payload.isRunning() && earlyMs > 0) await delay(earlyMs);
-  };
-}
-
-/**
- * The member's calls, with a look at the log where a batch begins elsewhere than the one before it
- * ended: kafkajs goes on from the log's start without a word when the offset that it asks for is
- * gone, as it is where batches fail for longer than records are kept.
- */
-function noticingLosses(options: MemberOptions, consumer: Consumer): MemberOptions {
-  const { onLost, handle, onCommitted, onSkipped } = options;
-  if (onLost === undefined) return options;
-  const positions = new Map<number, bigint>();
-  let joinedAs: string | undefined;
-  consumer.on('consumer.group_join', ({ payload: { memberId, memberAssignment } }) => {
-    // What stays its own was nobody else's meanwhile. One that the group had given up has another
-    // name now.
-    const kept = memberId === joinedAs ? (memberAssignment[options.topic] ?? []) : [];
-    for (const each of positions.keys()) if (!kept.includes(each)) positions.delete(each);
-    joinedAs = memberId;
-  });
-  return {
-    ...options,
-    handle: async (batch) => {
-      const { partition, records } = batch;
-      const first = records[0]!.offset;
-      const next = positions.get(partition) ?? first;
-      const gap =
-        next === first ? undefined : await findGapBefore(options, { partition, next, first });
-      if (gap !== undefined) onLost(gap);
-      positions.set(partition, first);
-      return handle(batch);
-    },
-    onCommitted: async (batch) => {
-      positions.set(batch.partition, batch.next);
-      await onCommitted?.(batch);
-    },
-    onSkipped: async (skipped) => {
-      positions.set(skipped.partition, skipped.next);
-      await onSkipped?.(skipped);
-    },
-  };
+  return member;
 }
 
 /** A member that finds its offset gone would go on from the log's start without a word. */
@@ -269,26 +145,4 @@ async function passLost(
   } catch (error) {
     options.logger.warn({ err: error }, 'what was lost is not passed, and is reported again');
   }
-}
-
-/**
- * Rejects when kafkajs reports a crash, or when nothing happens any more although it reports none.
- */
-function endOf(consumer: Consumer): Promise<never> {
-  const ended = new Promise<never>((_resolve, reject) => {
-    const standstill = setTimeout(
-      () => reject(new Error(`the consumer made no progress for ${standstillMs} ms`)),
-      standstillMs,
-    );
-    consumer.on('consumer.fetch', () => void standstill.refresh());
-    consumer.on('consumer.heartbeat', () => void standstill.refresh());
-    consumer.on('consumer.disconnect', () => clearTimeout(standstill));
-    consumer.on('consumer.crash', (event) => {
-      clearTimeout(standstill);
-      reject(event.payload.error);
-    });
-  });
-  // It may end while nobody listens: during a close the end is no news.
-  ended.catch(() => undefined);
-  return ended;
 }

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { appendInTransaction, createTestTopic, testPart } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { openDeadLetters } from './dead-letters.ts';
-import type { ReceivedRecord } from './record-batches.ts';
-import { readTopic } from '../test/topic.ts';
+import type { ReceivedRecord } from './driver.ts';
+import { readTopic, testEveryDriver as test, type DriverTest } from '../test/topic.ts';
 import { openTopicReader } from './topic-reader.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -21,9 +20,14 @@ const aRecord: ReceivedRecord = {
 };
 const refusal = { reason: 'not_json', detail: 'the value is not JSON' };
 
-async function setAside(t: TestContext, ...records: ReceivedRecord[]) {
+async function setAside(t: DriverTest, ...records: ReceivedRecord[]) {
   const connection = await createTestTopic(t);
-  const deadLetters = openDeadLetters({ ...connection, clientId: 'test', logger });
+  const deadLetters = openDeadLetters({
+    ...connection,
+    clientId: 'test',
+    logger,
+    driver: t.driver,
+  });
   t.after(() => deadLetters.close());
   for (const record of records) await deadLetters.append(record, refusal);
   const read = await readTopic(connection);
@@ -66,7 +70,7 @@ test('headers that the record had under our names, and repeated ones, are kept',
   assert.deepEqual(letter?.headers['repeated'], repeated);
 });
 
-async function openTopic(t: TestContext) {
+async function openTopic(t: DriverTest) {
   const { brokers, topic } = await createTestTopic(t, { partitions: 3 });
   const kafka = new Kafka({ brokers, clientId: 'test', logLevel: logLevel.NOTHING });
   const send = async (keys: readonly string[]) => {
@@ -75,7 +79,7 @@ async function openTopic(t: TestContext) {
     await producer.send({ topic, messages: keys.map((key) => ({ key, value: `of ${key}` })) });
     await producer.disconnect();
   };
-  const reader = openTopicReader({ brokers, clientId: topic, logger, topic });
+  const reader = openTopicReader({ brokers, clientId: topic, logger, topic, driver: t.driver });
   t.after(() => reader.close());
   return { kafka, topic, send, reader };
 }

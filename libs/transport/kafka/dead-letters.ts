@@ -1,10 +1,8 @@
 import type { DeadLetterHeaders } from '@triplock/contracts';
-import type { IHeaders } from 'kafkajs';
 import { appendInBatches, type AppendLimits } from './group-commit.ts';
-import { openInquiry } from './admin.ts';
+import { openInquiry } from './brokers.ts';
 import { connectProducer } from './producer.ts';
-import type { BrokerConnection } from './client.ts';
-import type { ReceivedRecord } from './record-batches.ts';
+import type { BrokerConnection, OutgoingHeaders, ReceivedRecord } from './driver.ts';
 
 /** Why a record is set aside: a stable code and a sentence for people. */
 export type Refusal = { reason: string; detail: string };
@@ -70,7 +68,7 @@ function describe(record: ReceivedRecord, { reason, detail }: Refusal): DeadLett
 }
 
 /** A record that is dead-lettered a second time keeps the headers of the first time. */
-function keepOriginal(headers: ReceivedRecord['headers']): IHeaders {
+function keepOriginal(headers: ReceivedRecord['headers']): OutgoingHeaders {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [
       name.startsWith('dead-letter.') ? `original.${name}` : name,
@@ -112,9 +110,9 @@ export function headerText({ headers }: ReceivedRecord, name: string): string {
 }
 
 /** The headers from before the record became a dead letter. */
-function originalHeaders({ headers }: ReceivedRecord): IHeaders {
+function originalHeaders({ headers }: ReceivedRecord): OutgoingHeaders {
   const originals = Object.entries(headers)
     .filter(([name]) => !name.startsWith('dead-letter.'))
     .map(([name, value]) => [name.replace(/^original\.(?=dead-letter\.)/, ''), value]);
-  return Object.fromEntries(originals) as IHeaders;
+  return Object.fromEntries(originals) as OutgoingHeaders;
 }

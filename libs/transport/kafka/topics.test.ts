@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic, ofDeadLetters, type TopicShape } from '@triplock/testing';
+import { testEveryDriver, type DriverTest } from '../test/topic.ts';
 import { openDeadLetters } from './dead-letters.ts';
 import {
   findWeakness,
@@ -22,12 +23,17 @@ test('a record counts as kept when two brokers must have it before it is acknowl
   assert.match(findWeakness({ ...strong, replicas: 1 })!, /^has one replica,/);
 });
 
-test('what a broker reports of a topic is what is checked', async (t) => {
+testEveryDriver('what a broker reports of a topic is what is checked', async (t) => {
   const warnings: string[] = [];
   const noting = Object.assign(Object.create(logger) as typeof logger, {
     warn: (_: object, message: string) => void warnings.push(message),
   });
-  const connection = { ...(await createTestTopic(t)), clientId: 'test', logger: noting };
+  const connection = {
+    ...(await createTestTopic(t)),
+    clientId: 'test',
+    driver: t.driver,
+    logger: noting,
+  };
   const refused = requireDurable({ ...connection, mode: 'production' });
   await assert.rejects(
     refused,
@@ -38,77 +44,109 @@ test('what a broker reports of a topic is what is checked', async (t) => {
   assert.deepEqual(warnings, ['an acknowledged record may be lost if one broker is lost']);
 });
 
-test('a topic is refused or takes a burst of dead letters in the batches that they come in', async (t) => {
-  const open = async (shape: TopicShape) => {
-    const connection = { ...(await createTestTopic(t, shape)), clientId: 'test', logger };
-    const deadLetters = openDeadLetters(connection);
-    t.after(() => deadLetters.close());
-    const value = Buffer.alloc(300_000);
-    const record = { key: null, value, headers: {}, topic: 'accepted', timestamp: '0' };
-    const setAside = (offset: number) =>
-      deadLetters.append(
-        { ...record, partition: 0, offset: BigInt(offset) },
-        { reason: 'not_json', detail: 'zeros' },
-      );
-    return { connection, burst: Promise.all([0, 1, 2, 3, 4, 5].map(setAside)) };
-  };
-  const small = await open({});
-  await assert.rejects(small.burst);
-  await assert.rejects(
-    requireDeadLetterCapacity({ ...small.connection, mode: 'test' }),
-    (error: Error) => {
-      assert.match(error.message, /^topic test\.\w+ has max\.message\.bytes 1048588,/);
-      assert.match(error.message, /--add-config max\.message\.bytes=2097152$/);
-      return true;
-    },
-  );
-  const large = await open(ofDeadLetters);
-  await requireDeadLetterCapacity({ ...large.connection, mode: 'test' });
-  await large.burst;
-});
+testEveryDriver(
+  'a topic is refused or takes a burst of dead letters in the batches that they come in',
+  async (t) => {
+    const open = async (shape: TopicShape) => {
+      const connection = {
+        ...(await createTestTopic(t, shape)),
+        clientId: 'test',
+        driver: t.driver,
+        logger,
+      };
+      const deadLetters = openDeadLetters(connection);
+      t.after(() => deadLetters.close());
+      const value = Buffer.alloc(300_000);
+      const record = { key: null, value, headers: {}, topic: 'accepted', timestamp: '0' };
+      const setAside = (offset: number) =>
+        deadLetters.append(
+          { ...record, partition: 0, offset: BigInt(offset) },
+          { reason: 'not_json', detail: 'zeros' },
+        );
+      return { connection, burst: Promise.all([0, 1, 2, 3, 4, 5].map(setAside)) };
+    };
+    const small = await open({});
+    await assert.rejects(small.burst);
+    await assert.rejects(
+      requireDeadLetterCapacity({ ...small.connection, mode: 'test' }),
+      (error: Error) => {
+        assert.match(error.message, /^topic test\.\w+ has max\.message\.bytes 1048588,/);
+        assert.match(error.message, /--add-config max\.message\.bytes=2097152$/);
+        return true;
+      },
+    );
+    const large = await open(ofDeadLetters);
+    await requireDeadLetterCapacity({ ...large.connection, mode: 'test' });
+    await large.burst;
+  },
+);
 
-async function check(t: TestContext, compression: string): Promise<void> {
+async function check(t: DriverTest, compression: string): Promise<void> {
   const connection = await createTestTopic(t, { compression });
-  await requireReadable({ ...connection, clientId: 'test', logger, mode: 'test' });
+  await requireReadable({
+    ...connection,
+    clientId: 'test',
+    driver: t.driver,
+    logger,
+    mode: 'test',
+  });
 }
 
-test('a topic whose batches can always be read is accepted', async (t) => {
+testEveryDriver('a topic whose batches can always be read is accepted', async (t) => {
   await check(t, 'uncompressed');
   await check(t, 'gzip');
 });
 
-test('a topic that lets in what cannot be read is refused, with what to do', async (t) => {
-  for (const compression of ['producer', 'snappy', 'lz4', 'zstd']) {
-    await assert.rejects(check(t, compression), (error: Error) => {
-      assert.match(
-        error.message,
-        new RegExp(`^topic test\\.\\w+ has compression.type ${compression},`),
-      );
-      assert.match(error.message, /--add-config compression\.type=uncompressed$/);
-      return true;
-    });
-  }
-});
+testEveryDriver(
+  'a topic that lets in what cannot be read is refused, with what to do',
+  async (t) => {
+    for (const compression of ['producer', 'snappy', 'lz4', 'zstd']) {
+      await assert.rejects(check(t, compression), (error: Error) => {
+        assert.match(
+          error.message,
+          new RegExp(`^topic test\\.\\w+ has compression.type ${compression},`),
+        );
+        assert.match(error.message, /--add-config compression\.type=uncompressed$/);
+        return true;
+      });
+    }
+  },
+);
 
-test('brokers that cannot be reached refuse nothing', async () => {
-  const nowhere = { brokers: ['127.0.0.1:1'], topic: 'any', clientId: 'test', logger };
+testEveryDriver('brokers that cannot be reached refuse nothing', async (t) => {
+  const nowhere = {
+    brokers: ['127.0.0.1:1'],
+    topic: 'any',
+    clientId: 'test',
+    driver: t.driver,
+    logger,
+  };
   const unreachable = { ...nowhere, mode: 'production' } as const;
   await requireDurable(unreachable);
   await requireDeadLetterCapacity(unreachable);
   await requireReadable(unreachable);
 });
 
-test('for how long a topic keeps records is known, and of a missing one why it is not', async (context) => {
-  const { brokers, topic } = await createTestTopic(context);
-  const read = (name: string) =>
-    readTopicRetention({ brokers, topic: name, clientId: 'test', logger });
-  assert.deepEqual(await read(topic), {
-    outcome: 'known',
-    retentionMs: 7 * 24 * 3_600_000,
-    segmentMs: 7 * 24 * 3_600_000,
-    retentionBytes: Infinity,
-    keepsEveryRecord: true,
-    stampedBy: 'broker',
-  });
-  assert.equal((await read(`${topic}.missing`)).outcome, 'unknown');
-});
+testEveryDriver(
+  'for how long a topic keeps records is known, and of a missing one why it is not',
+  async (context) => {
+    const { brokers, topic } = await createTestTopic(context);
+    const read = (name: string) =>
+      readTopicRetention({
+        brokers,
+        topic: name,
+        clientId: 'test',
+        driver: context.driver,
+        logger,
+      });
+    assert.deepEqual(await read(topic), {
+      outcome: 'known',
+      retentionMs: 7 * 24 * 3_600_000,
+      segmentMs: 7 * 24 * 3_600_000,
+      retentionBytes: Infinity,
+      keepsEveryRecord: true,
+      stampedBy: 'broker',
+    });
+    assert.equal((await read(`${topic}.missing`)).outcome, 'unknown');
+  },
+);

@@ -1,7 +1,7 @@
 import type { Mode } from '@triplock/runtime';
-import { explain, openInquiry, readTopicConfig, unknownBecause, type Unknown } from './admin.ts';
+import { explain, openInquiry, readTopicConfig, unknownBecause, type Unknown } from './brokers.ts';
 import { deadLetterBatchBytes } from './dead-letters.ts';
-import type { BrokerConnection } from './client.ts';
+import type { BrokerConnection } from './driver.ts';
 
 /** What a record's safety rests on once the brokers have acknowledged it. */
 export type TopicReplication = {
@@ -98,18 +98,15 @@ async function readReplication(options: BrokerConnection & { topic: string }): P
   if (config.outcome === 'unknown') return config;
   const inquiry = openInquiry({ answerWithinMs, ...options });
   try {
-    const { topics } = await inquiry.ask((admin) =>
-      admin.fetchTopicMetadata({ topics: [options.topic] }),
-    );
-    const partitions = topics.flatMap((each) => each.partitions);
+    const replicas = await inquiry.ask((admin) => admin.replicas(options.topic));
     return {
       outcome: 'known',
-      replicas: Math.min(...partitions.map(({ replicas }) => replicas.length)),
+      replicas: Math.min(...replicas),
       minInSync: Number(config.valueOf('min.insync.replicas')),
       uncleanElection: config.valueOf('unclean.leader.election.enable') === 'true',
     };
   } catch (error) {
-    return unknownBecause(error);
+    return await unknownBecause(options, error);
   } finally {
     await inquiry.close();
   }

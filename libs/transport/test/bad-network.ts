@@ -4,7 +4,8 @@ import { connect as connectTcp, createServer, type AddressInfo, type Socket } fr
 export type BadNetwork = {
   /** `host:port` of its near end. */
   address: string;
-  connect(): Socket;
+  /** For whoever is told another address. */
+  dial(): { host: string; port: number };
   /** Connections that came so far and were let through. */
   connections(): number;
   /** From now on nothing passes, and nobody notices: a broker that hangs. */
@@ -60,7 +61,7 @@ export async function openBadNetwork(
   };
   return {
     address: `${near.host}:${near.port}`,
-    connect: () => connectTcp(near),
+    dial: () => near,
     connections: () => connections,
     freeze: () => {
       frozen = true;
@@ -106,15 +107,20 @@ export async function openLossyNetwork(broker: string): Promise<LossyNetwork> {
   const loses = { losesReply: () => false, hidesPartition: false };
 
   const join = ({ client, broker: upstream, drop }: Wire) => {
-    const produced = new Set<number>();
+    const produced = new Map<number, number>();
     const pass = forEachFrame((request) => {
-      if (request.readInt16BE(4) === produceApiKey) produced.add(request.readInt32BE(8));
+      if (request.readInt16BE(4) === produceApiKey) {
+        produced.set(request.readInt32BE(8), request.readInt16BE(6));
+      }
       upstream.write(request);
     });
     const passOrLose = forEachFrame((reply) => {
-      const isProduced = produced.delete(reply.readInt32BE(4));
-      if (!isProduced || !loses.losesReply()) {
-        return void client.write(isProduced && loses.hidesPartition ? withoutLast(reply) : reply);
+      const correlation = reply.readInt32BE(4);
+      const version = produced.get(correlation);
+      produced.delete(correlation);
+      if (version === undefined || !loses.losesReply()) {
+        const hides = version !== undefined && loses.hidesPartition;
+        return void client.write(hides ? withoutLast(reply, version) : reply);
       }
       lost += 1;
       drop();
@@ -127,15 +133,27 @@ export async function openLossyNetwork(broker: string): Promise<LossyNetwork> {
 
 // A partition of a produce reply from version 5 on: its number, an error, an offset and two more.
 const partitionBytes = 4 + 2 + 8 + 8 + 8;
+// Version 9 has compact forms: lengths are one more than they say, in one byte each while they are
+// small, and tagged fields end whatever has fields.
+const compactVersion = 9;
 
-/** A produce reply of one topic, less its last partition; the throttle time ends it. */
-function withoutLast(reply: Buffer): Buffer {
-  const name = reply.readInt16BE(12);
-  const count = 14 + name;
-  const end = reply.length - 4;
-  const shorter = Buffer.concat([reply.subarray(0, end - partitionBytes), reply.subarray(end)]);
+/** Where the number of partitions stands in a produce reply of one topic, and how long each is. */
+function partitionsIn(reply: Buffer, version: number) {
+  if (version < compactVersion) {
+    return { count: 14 + reply.readInt16BE(12), each: partitionBytes, behind: 4 };
+  }
+  // Behind each: no record's error, no message, no tagged field. Behind all: the throttle time.
+  return { count: 10 + reply.readUInt8(10), each: partitionBytes + 3, behind: 1 + 4 + 1 };
+}
+
+/** A produce reply of one topic, less its last partition. */
+function withoutLast(reply: Buffer, version: number): Buffer {
+  const { count, each, behind } = partitionsIn(reply, version);
+  const end = reply.length - behind;
+  const shorter = Buffer.concat([reply.subarray(0, end - each), reply.subarray(end)]);
   shorter.writeInt32BE(shorter.length - 4, 0);
-  shorter.writeInt32BE(reply.readInt32BE(count) - 1, count);
+  if (version < compactVersion) shorter.writeInt32BE(reply.readInt32BE(count) - 1, count);
+  else shorter.writeUInt8(reply.readUInt8(count) - 1, count);
   return shorter;
 }
 

@@ -1,20 +1,33 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import type { TestContext } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
-import { Kafka, logLevel, type KafkaMessage, type Message } from 'kafkajs';
+import { Kafka, logLevel, type KafkaMessage } from 'kafkajs';
 import { runConsumer, type MemberOptions } from '../kafka/consumer.ts';
+import { kafkaDriverNames } from '../kafka/brokers.ts';
+import type { KafkaDriverName, OutgoingRecord, ReceivedRecord } from '../kafka/driver.ts';
 import { openTopicOffsets } from '../kafka/offsets.ts';
 import { connectProducer } from '../kafka/producer.ts';
-import type { ReceivedRecord, RecordBatch } from '../kafka/record-batches.ts';
+import type { RecordBatch } from '../kafka/record-batches.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
+/** A test that runs by one driver. */
+export type DriverTest = TestContext & { driver: KafkaDriverName };
+
+/** A promise of every driver: a test for each. */
+export function testEveryDriver(promise: string, prove: (t: DriverTest) => Promise<void>): void {
+  for (const driver of kafkaDriverNames) {
+    test(`${promise} (${driver})`, (t) => prove(Object.assign(t, { driver })));
+  }
+}
+
 /** A topic, a group, and what its consumers saw. */
-export async function aGroup(t: TestContext, partitions = 1) {
+export async function aGroup(t: DriverTest, partitions = 1) {
   const { brokers, topic } = await createTestTopic(t, { partitions });
-  const connection = { brokers, clientId: 'test', logger, topic };
+  const { driver } = t;
+  const connection = { brokers, clientId: 'test', logger, topic, driver };
   const groupId = testNamespace('group');
   const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
   const offsets = openTopicOffsets({ ...connection, groupId });
@@ -27,17 +40,17 @@ export async function aGroup(t: TestContext, partitions = 1) {
     t.after(() => consumer.close());
     return consumer;
   };
-  const append = (...messages: Message[]) => producer.send(messages);
+  const append = (...messages: OutgoingRecord[]) => producer.send(messages);
   const allCommitted = () =>
     eventually(async () => {
       assert.deepEqual(await offsets.committed(), await offsets.end());
       return true;
     });
-  return { brokers, topic, groupId, offsets, seen, consume, append, allCommitted };
+  return { ...connection, groupId, offsets, seen, consume, append, allCommitted };
 }
 
 /** Messages whose value is their partition and number. */
-export const numbered = (count: number, partition: number): Message[] =>
+export const numbered = (count: number, partition: number): OutgoingRecord[] =>
   Array.from({ length: count }, (_, at) => ({ value: `${partition}/${at}`, partition }));
 
 /** A record as any other client sees it. */

@@ -2,10 +2,13 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
-import { createTestTopic, eventually } from '@triplock/testing';
+import { createTestTopic, eventually, growTestTopic } from '@triplock/testing';
 import kafkajs from 'kafkajs';
-import { openInquiry } from './admin.ts';
-import { kafkaOf, missingForKafka, restIdleQueues } from './client.ts';
+import { aGroup, numbered, testEveryDriver } from '../test/topic.ts';
+import { kafkaDriverNames, kafkaOf, missingForKafka, openInquiry } from './brokers.ts';
+import { restIdleQueues } from './kafkajs/client.ts';
+import { connectProducer } from './producer.ts';
+import type { RecordBatch } from './record-batches.ts';
 
 restIdleQueues();
 
@@ -82,10 +85,10 @@ test('a broker that cannot answer yet is asked again', async (t) => {
       refusals += 1;
       throw coordinatorMoved;
     }
-    return admin.fetchTopicOffsets(topic);
+    return admin.bounds(topic);
   });
   assert.equal(refusals, 2);
-  assert.equal(answer[0]?.high, '0');
+  assert.equal(answer.get(0)?.end, 0n);
 });
 
 test('a broker that never can answer is its own error before the time is over', async (t) => {
@@ -113,17 +116,97 @@ test('who has a user has a password, and shows it only where the settings give b
   assert.match(missingForKafka({ KAFKA_PASSWORD: 'b' }).join(), /^KAFKA_USERNAME is missing/);
   const settings = {
     KAFKA_BROKERS: ['kafka:9093'],
+    KAFKA_CLIENT: 'kafkajs',
     KAFKA_TLS: 'on',
     KAFKA_SASL: 'plain',
     KAFKA_USERNAME: undefined,
     KAFKA_PASSWORD: undefined,
   } as const;
   const as = { clientId: 'test', logger };
-  const common = { brokers: ['kafka:9093'], tls: 'on', ...as };
+  const common = { brokers: ['kafka:9093'], driver: 'kafkajs', tls: 'on', ...as };
   assert.deepEqual(kafkaOf(settings, as), common);
   const user = { username: 'a', password: 'b' };
   assert.deepEqual(kafkaOf({ ...settings, KAFKA_USERNAME: 'a', KAFKA_PASSWORD: 'b' }, as), {
     ...common,
     login: { mechanism: 'plain', ...user },
   });
+});
+
+test('members by every driver share one group, and each takes over from the others', async (t) => {
+  const partitions = kafkaDriverNames.length * 2;
+  const group = await aGroup(Object.assign(t, { driver: kafkaDriverNames[0] }), partitions);
+  const appendToAll = () =>
+    group.append(...Array.from({ length: partitions }, (_, each) => numbered(1, each)).flat());
+  const members = kafkaDriverNames.map((driver) => {
+    const handled = new Set<number>();
+    const handle = async ({ partition }: RecordBatch) => void handled.add(partition);
+    const join = () => group.consume({ driver, handle });
+    return { handled, join, consumer: join() };
+  });
+  await eventually(async () => {
+    await appendToAll();
+    await group.allCommitted();
+    return members.every(({ handled }) => handled.size > 0);
+  });
+  for (const leaving of members) {
+    await leaving.consumer.close();
+    for (const { handled } of members) handled.clear();
+    await appendToAll();
+    await group.allCommitted();
+    const taken = members.filter((each) => each !== leaving).flatMap((each) => [...each.handled]);
+    assert.equal(new Set(taken).size, partitions);
+    leaving.consumer = leaving.join();
+  }
+});
+
+test('partitions that a topic gets later are read, though nobody joins or leaves', async (t) => {
+  const group = await aGroup(Object.assign(t, { driver: 'platformatic' as const }));
+  const { seen, consume, append, allCommitted } = group;
+  consume();
+  await append(...numbered(1, 0));
+  await allCommitted();
+  await growTestTopic(group, 3);
+  const producer = await connectProducer({ ...group, sendLimitMs: 5_000 });
+  t.after(() => producer.close());
+  await producer.send([...numbered(1, 1), ...numbered(1, 2)]);
+  await eventually(async () => new Set(seen.map(({ partition }) => partition)).size === 3);
+  await allCommitted();
+});
+
+testEveryDriver('of a producer that aborts again and again nothing aborted is read', async (t) => {
+  const { brokers, topic, seen, consume, allCommitted } = await aGroup(t);
+  const kafka = new kafkajs.Kafka({
+    brokers,
+    clientId: 'test',
+    logLevel: kafkajs.logLevel.NOTHING,
+  });
+  const transactionalId = topic;
+  const producer = kafka.producer({ transactionalId, idempotent: true, maxInFlightRequests: 1 });
+  await producer.connect();
+  t.after(() => producer.disconnect());
+  const ends = ['abort', 'commit', 'abort', 'abort', 'commit'] as const;
+  for (const [at, end] of ends.entries()) {
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: [{ value: `${end} ${at}` }] });
+    await transaction[end]();
+  }
+  consume();
+  await eventually(async () => seen.length >= 2);
+  await allCommitted();
+  assert.deepEqual(
+    seen.map(({ value }) => String(value)),
+    ['commit 1', 'commit 4'],
+  );
+});
+
+testEveryDriver('what is larger than one fetch takes comes in order, whole and once', async (t) => {
+  const { seen, consume, append, allCommitted } = await aGroup(t);
+  const value = 'x'.repeat(300_000);
+  for (let at = 0; at < 12; at += 1) await append({ key: `${at}`, value, partition: 0 });
+  consume();
+  await allCommitted();
+  assert.deepEqual(
+    seen.map(({ key, value: read }) => [String(key), read?.length]),
+    Array.from({ length: 12 }, (_, at) => [`${at}`, value.length]),
+  );
 });

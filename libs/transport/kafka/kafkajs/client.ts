@@ -1,88 +1,26 @@
 import { createRequire } from 'node:module';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import {
-  addresses,
-  isSet,
-  oneOf,
-  text,
-  withDefault,
-  type Logger,
-  type SettingsOf,
-} from '@triplock/runtime';
+import type { Logger } from '@triplock/runtime';
 import {
   Kafka,
   logLevel,
+  type Admin,
+  type ConfigResourceTypes,
   type ISocketFactory,
   type logCreator,
   type RetryOptions,
   type SASLOptions,
 } from 'kafkajs';
+import type {
+  BrokerAddress,
+  BrokerAdmin,
+  BrokerConnection,
+  BrokerRefusal,
+  KafkaLogin,
+} from '../driver.ts';
 
 restIdleQueues();
-
-/** Which brokers to talk to, and as whom. */
-export type BrokerConnection = {
-  /** `host:port` of some brokers; the others are learned from them. */
-  brokers: readonly string[];
-  /** Shown in the brokers' logs and quotas. */
-  clientId: string;
-  logger: Logger;
-  /** Whom a broker with an authorizer takes this for; nobody logs in by default. */
-  login?: KafkaLogin | undefined;
-  /** `on`: by TLS, to who has a certificate for the name that is dialled. */
-  tls?: 'on' | 'off';
-  /** How long brokers may take to answer a question (`openInquiry`); 2 s by default. */
-  answerWithinMs?: number;
-  /** Makes a TCP connection to a broker; tests put a bad network here. */
-  connect?: (broker: { host: string; port: number }) => Socket;
-};
-
-/** A user of the brokers, and how it proves to be that (SASL). */
-export type KafkaLogin = {
-  mechanism: 'scram-sha-512' | 'plain';
-  username: string;
-  password: string;
-};
-
-/** The settings of whoever speaks to Kafka. */
-export const kafkaSettings = {
-  KAFKA_BROKERS: addresses,
-  /** TLS by the authorities that Node knows, and those of the file in NODE_EXTRA_CA_CERTS. */
-  KAFKA_TLS: withDefault(oneOf(['on', 'off']), 'off' as const),
-  /** This service's user, whose rights in Kafka are its own; both or none. */
-  KAFKA_USERNAME: withDefault(text, undefined),
-  KAFKA_PASSWORD: withDefault(text, undefined),
-  /**
-   * How it logs in. By SCRAM (RFC 5802) the password is never sent, not even to the broker, so that
-   * nobody hears it where there is no TLS. `plain` is for brokers that know nothing else.
-   */
-  KAFKA_SASL: withDefault(oneOf(['scram-sha-512', 'plain']), 'scram-sha-512' as const),
-};
-
-/** What is missing of a login. */
-export function missingForKafka(environment: NodeJS.ProcessEnv): string[] {
-  const pair = ['KAFKA_USERNAME', 'KAFKA_PASSWORD'] as const;
-  const missing = pair.filter((name) => !isSet(environment, name));
-  if (missing.length !== 1) return [];
-  const given = pair.find((name) => !missing.includes(name));
-  return [`${missing[0]} is missing: ${given} needs it`];
-}
-
-/** The brokers that the settings name, as the user that they name. */
-export function kafkaOf(
-  config: SettingsOf<typeof kafkaSettings>,
-  as: Pick<BrokerConnection, 'clientId' | 'logger'>,
-): BrokerConnection {
-  const { KAFKA_USERNAME: username, KAFKA_PASSWORD: password, KAFKA_SASL: mechanism } = config;
-  const hasLogin = username !== undefined && password !== undefined;
-  return {
-    brokers: config.KAFKA_BROKERS,
-    tls: config.KAFKA_TLS,
-    ...(hasLogin && { login: { mechanism, username, password } }),
-    ...as,
-  };
-}
 
 /** How long one request may take and how often kafkajs tries again by itself. */
 export type ClientLimits = { requestTimeoutMs: number; retry: RetryOptions };
@@ -98,13 +36,14 @@ const connectTimeoutMs = 1_000;
  */
 export function openKafkaClient(connection: BrokerConnection, limits: ClientLimits): KafkaClient {
   const isEncrypted = connection.tls === 'on';
-  const connect = connection.connect ?? (isEncrypted ? dialByTls : (broker) => connectTcp(broker));
+  const connect = isEncrypted ? dialByTls : (broker: BrokerAddress) => connectTcp(broker);
+  const { dial = (broker) => broker } = connection;
   const sockets = new Set<Socket>();
   let destroyed = false;
 
   const socketFactory: ISocketFactory = ({ host, port, onConnect }) => {
     if (destroyed) throw new Error('this client was discarded');
-    const socket = connect({ host, port });
+    const socket = connect(dial({ host, port }));
     sockets.add(socket);
     return socket
       .setNoDelay(true)
@@ -133,7 +72,7 @@ export function openKafkaClient(connection: BrokerConnection, limits: ClientLimi
 }
 
 /** An address has no name that could be asked for (RFC 6066, 3): its certificate is for itself. */
-function dialByTls({ host, port }: { host: string; port: number }): Socket {
+function dialByTls({ host, port }: BrokerAddress): Socket {
   return connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }) });
 }
 
@@ -153,7 +92,7 @@ type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(
  * Without a pending request there is nothing to look for, and the one that comes schedules its own
  * look.
  *
- * @throws when kafkajs has no such queue any more, at the boot and not in the middle of a night.
+ * @throws when kafkajs has no such queue any more: at the boot, which asks the brokers by it.
  */
 export function restIdleQueues(): void {
   const require = createRequire(import.meta.url);
@@ -179,9 +118,74 @@ function logToPino(logger: Logger): logCreator {
   };
 }
 
-/**
- * By name, because handlers that reach Kafka by themselves (dead letters) fail with errors of ours.
- */
-export function isKafkaError(error: unknown): error is Error {
-  return error instanceof Error && error.name.startsWith('KafkaJS');
+/** Connects in the background to ask. */
+export function connectAdmin(connection: BrokerConnection, limitMs: number) {
+  const client = openKafkaClient(connection, {
+    requestTimeoutMs: limitMs,
+    retry: { retries: 3, initialRetryTime: 50, maxRetryTime: 300 },
+  });
+  const admin = client.kafka.admin();
+  return { admin: admin.connect().then(() => asking(admin)), destroy: client.destroy };
+}
+
+// kafkajs exports its enum in a form that a module cannot import by name; this is its TOPIC.
+const topicResource = 2 as ConfigResourceTypes.TOPIC;
+
+function asking(admin: Admin): BrokerAdmin {
+  const metadataOf = async (topic: string) => {
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+    return topics.flatMap(({ partitions }) => partitions);
+  };
+  return {
+    bounds: async (topic) => {
+      const there = await admin.fetchTopicOffsets(topic);
+      return new Map(
+        there.map(({ partition, low, high }) => {
+          return [partition, { start: BigInt(low), end: BigInt(high) }];
+        }),
+      );
+    },
+    since: async (topic, timeMs) =>
+      byPartition(await admin.fetchTopicOffsetsByTimestamp(topic, timeMs)),
+    committed: async ({ groupId, topic }) => {
+      const answers = await admin.fetchOffsets({ groupId, topics: [topic] });
+      return byPartition(answers.flatMap(({ partitions }) => partitions));
+    },
+    moveGroup: async ({ groupId, topic }, offsets) => {
+      const partitions = [...offsets].map(([partition, offset]) => {
+        return { partition, offset: String(offset) };
+      });
+      await admin.setOffsets({ groupId, topic, partitions });
+    },
+    members: async (groupId) => {
+      const { groups } = await admin.describeGroups([groupId]);
+      return groups.flatMap(({ members }) => members.map(({ clientId }) => clientId));
+    },
+    replicas: async (topic) => (await metadataOf(topic)).map(({ replicas }) => replicas.length),
+    config: async (topic) => {
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [{ type: topicResource, name: topic }],
+      });
+      const entries = resources.flatMap(({ configEntries }) => configEntries);
+      return new Map(entries.map(({ configName, configValue }) => [configName, configValue]));
+    },
+  };
+}
+
+function byPartition(partitions: readonly { partition: number; offset: string }[]) {
+  return new Map(partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
+}
+
+/** Protocol errors by which a group goes on without a member. */
+const takenAway = ['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'FENCED_INSTANCE_ID'];
+
+/** By name, because kafkajs exports its errors in a form that a module cannot import by name. */
+export function judge(error: unknown): BrokerRefusal | undefined {
+  if (!(error instanceof Error) || !error.name.startsWith('KafkaJS')) return undefined;
+  const { type = '', retriable } = error as { type?: string; retriable?: boolean };
+  if (error.name === 'KafkaJSSASLAuthenticationError') return 'login';
+  if (type.endsWith('_AUTHORIZATION_FAILED')) return 'right';
+  if (takenAway.includes(type)) return 'taken';
+  return error.name === 'KafkaJSProtocolError' && retriable === true ? 'later' : 'other';
 }
