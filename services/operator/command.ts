@@ -108,7 +108,7 @@ export function timeOf(text: string | undefined, { option }: { option: string })
 export function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // A name with several addresses, such as localhost, fails once for each and says nothing itself.
-  if (error instanceof AggregateError) return error.errors.map(wordsOf).join(', ');
+  if (error instanceof AggregateError) return [...new Set(error.errors.map(wordsOf))].join(', ');
   const { message, name, cause } = error;
   return cause instanceof Error ? `${message}: ${wordsOf(cause)}` : message || name;
 }
@@ -150,5 +150,7 @@ function leftBy(error: unknown): string {
 
 function describe(error: unknown): string {
   if (error instanceof CommandError) return error.message;
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const [words, stack] = [wordsOf(error), error.stack ?? error.message];
+  return stack.includes(words) ? stack : `${words}\n${stack}`;
 }
