@@ -96,10 +96,8 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
     const before = failures.get(partition) ?? 0;
     failures.set(partition, before + 1);
     const pauseMs = backoffMs(before, retryPauses);
-    logger.warn(
-      { err: error, partition, pauseMs, failures: before + 1 },
-      'batch failed, will retry',
-    );
+    const details = { err: error, partition, pauseMs, failures: before + 1 };
+    logger.warn(details, 'batch failed, will retry');
     const resume = fetched.pause();
     const timer = setTimeout(() => {
       pauses.delete(timer);
