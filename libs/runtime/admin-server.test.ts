@@ -114,6 +114,30 @@ test('metrics carry the service they are from', async (t) => {
   assert.match(text, /^process_cpu_seconds_total\{/m);
 });
 
+test('metrics that are asked for by name are told alone, and nothing else is put together', async (t) => {
+  const metrics = createMetrics('ledger-worker');
+  const registers = [metrics];
+  new Counter({ name: 'payments_total', help: 'Payments.', registers }).inc(3);
+  const collect = () => assert.fail('nobody asked for it');
+  new Counter({ name: 'others_total', help: 'Others.', registers, collect });
+  const ask = await startAdmin(t, { metrics });
+  const named = async (...names: string[]) => {
+    const query = new URLSearchParams(names.map((name) => ['name[]', name] as [string, string]));
+    const { status, text } = await ask(`/metrics?${query.toString()}`);
+    assert.equal(status, 200);
+    return text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  };
+  assert.deepEqual(await named('payments_total', 'constructor', '__proto__', ''), [
+    'payments_total{service="ledger-worker"} 3',
+  ]);
+  assert.deepEqual(await named('nothing'), []);
+  const cpu = async () => Number((await named('process_cpu_seconds_total'))[0]!.split(' ')[1]);
+  const before = await cpu();
+  const until = performance.now() + 50;
+  while (performance.now() < until);
+  assert.ok((await cpu()) > before, 'the CPU of now, though nothing else was asked for');
+});
+
 test('a crash point is armed, counted and disarmed from outside', async (t) => {
   const crashPoints = createCrashPoints();
   const ask = await startAdmin(t, { crashPoints });

@@ -3,7 +3,7 @@ import { refusedControl } from './control-access.ts';
 import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
 import { createBoundedServer } from './http-connections.ts';
 import { withDeadline } from './loop.ts';
-import type { Registry } from './metrics.ts';
+import { renderMetrics, type Registry } from './metrics.ts';
 import { integer } from './settings.ts';
 
 /**
@@ -40,7 +40,8 @@ const readinessTimeoutMs = 2_000;
 
 /**
  * Serves `/healthz` (the event loop turns), `/readyz` (every dependency was really asked),
- * `/metrics`, and `/crash-points` where those may be armed. Rejects when the port is taken.
+ * `/metrics` (`?name[]=…&name[]=…`: those alone), and `/crash-points` where those may be armed.
+ * Rejects when the port is taken.
  */
 export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
   const server = createBoundedServer((request, response) => {
@@ -75,7 +76,11 @@ async function answer(request: IncomingMessage, options: AdminOptions): Promise<
     case 'GET /readyz':
       return readiness(options.readiness);
     case 'GET /metrics':
-      return { status: 200, body: await options.metrics.metrics(), text: true };
+      return {
+        status: 200,
+        body: await renderMetrics(options.metrics, searchParams.getAll('name[]')),
+        text: true,
+      };
     case 'GET /crash-points':
       if (options.crashPoints === noCrashPoints) return notFound;
       return { status: 200, body: { hits: options.crashPoints.hits() } };
