@@ -10,7 +10,7 @@ npm run generate
 
 Writes what is made from other files of this repository: the parts of docker-compose.yml, of
 Prometheus' files and of the Dockerfile that follow from the services' declarations, the dashboards
-of Grafana, and the OpenAPI document. Run it after a change of what they are made from.
+of Grafana, and the OpenAPI documents. Run it after a change of what they are made from.
 
   --help
 `;

@@ -3,6 +3,7 @@ import { join, relative, resolve } from 'node:path';
 import { describeGateway } from '@triplock/ingest-gateway/generated';
 import { filesOfServices, type GeneratedFile } from '@triplock/launcher';
 import { dashboardFiles } from '@triplock/observability';
+import { description } from '@triplock/operator/generated';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -12,6 +13,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     ...filesOfServices(),
     ...dashboardFiles().map(({ path, text }) => ({ path: relative(root, path), text })),
     { path: 'docs/openapi.json', text: await describeGateway() },
+    { path: 'docs/console-openapi.json', text: `${JSON.stringify(description, undefined, 2)}\n` },
   ];
 }
 

@@ -1,6 +1,7 @@
 export { askAuditor, type Auditing } from './audit.ts';
 export { renderAudit, type AuditReport } from './audit-report.ts';
 export * from './command.ts';
+export { askFigures, figuresPath, readFigures } from './console/flow.ts';
 export {
   readAllReceipts,
   readEffects,

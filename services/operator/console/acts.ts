@@ -2,6 +2,7 @@ import { loadStatements, type Queryable } from '@triplock/postgres';
 import { wordsOf, CommandError } from '../command.ts';
 import { kindsOfActs, type Acted, type ActName } from './kinds-of-acts.ts';
 import { Refusal, type Console, type Visit } from './console.ts';
+import * as json from './schema.ts';
 import { words } from './words.ts';
 
 const say = words.acts;
@@ -75,8 +76,9 @@ export async function runAct(console: Console, name: ActName, visit: Visit): Pro
   if (begun.outcome === 'asked-before') return { outcome: begun.outcome, id };
   await console.crashPoints.reached('console.act-begun');
   const acted = await perform(console, name, () => prepared.perform(console, { by, why }));
-  await console.crashPoints.reached('console.acted');
   const { outcome, detail } = acted;
+  console.metrics.acts.inc({ kind: name, outcome });
+  await console.crashPoints.reached('console.acted');
   await finishAct(console.records, { id, outcome, detail });
   return { ...acted, id };
 }
@@ -158,3 +160,37 @@ export async function findAct(database: Queryable, id: bigint): Promise<Recorded
   const [act] = await listActs(database, { before: id + 1n, limit: 1 });
   return act?.id === id ? act : undefined;
 }
+
+const outcomes = ['done', 'nothing', 'refused', 'unknown'];
+
+/** What of acts is given to programs. */
+export const actSchemas: json.Schemas = {
+  Acts: json.object({ data: json.listOf(json.ref('Act')), has_more: json.flag }),
+  Act: json.shapeOf<RecordedAct>({
+    id: json.whole,
+    act: json.text,
+    target: json.text,
+    by: json.text,
+    role: json.text,
+    why: json.text,
+    begunAt: json.time,
+    outcome: { enum: ['begun', ...outcomes] },
+    detail: json.text,
+    finishedAt: json.orNull(json.time),
+  }),
+  AskedAct: {
+    oneOf: [
+      json.object(
+        {
+          id: json.whole,
+          outcome: { enum: outcomes },
+          detail: json.text,
+          result: { description: 'what came of it, by the kind of act' },
+          secret: { type: 'string', description: 'shown this once, and stored nowhere' },
+        },
+        ['secret'],
+      ),
+      json.object({ id: json.whole, outcome: { const: 'asked-before' } }),
+    ],
+  },
+};

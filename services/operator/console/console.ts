@@ -3,6 +3,7 @@ import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { Config } from './config.ts';
 import type { FlowWatch } from './flow.ts';
 import type { Html } from './html.ts';
+import type { ConsoleMetrics } from './metrics.ts';
 import type { words } from './words.ts';
 
 /** What an operator may do, each as well what those before it may. */
@@ -57,6 +58,7 @@ export type Console = {
   sessions: Sessions;
   /** What every process tells. */
   flow: FlowWatch;
+  metrics: ConsoleMetrics;
   crashPoints: CrashPoints;
   logger: Logger;
   now: () => Date;

@@ -9,13 +9,15 @@ import {
   type Wanted,
 } from '../dead-letter-sources.ts';
 import { sourcesOf } from '../dead-letters.ts';
+import type { PastAct } from '../operator-acts.ts';
 import { UsageError, wordsOf } from '../command.ts';
 import { toJson } from '../terminal.ts';
 import { actForm } from './acts-pages.ts';
 import { mayAct, Refusal, type Answer, type Console, type Session, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import { kindsOfActs, type ActName } from './kinds-of-acts.ts';
-import { masked } from './payment.ts';
+import { describeCopy, masked } from './payment.ts';
+import * as json from './schema.ts';
 import { id, number, paymentLink, table, time } from './shown.ts';
 import { words } from './words.ts';
 
@@ -25,12 +27,16 @@ const say = words.deadLetters;
 const shownMax = 200;
 
 /** What was set aside: of the database at once, of Kafka as soon as it answers. */
-export async function showDeadLetters({ database }: Console, visit: Visit): Promise<Answer> {
+export async function showDeadLetters(console: Console, visit: Visit): Promise<Answer> {
   const wanted = wantedIn(visit.query);
-  const rows = await listDeadRows(database, wanted);
+  const [rows, copy] = await Promise.all([
+    listDeadRows(console.database, wanted),
+    describeCopy(console),
+  ]);
   const records = `/dead-letters/records?show=${wanted}`;
   const other = wanted === 'waiting' ? 'dismissed' : 'waiting';
   const main = html`<p class="lead">${say.intro}</p>
+    ${copy && html`<p class="note">${copy}</p>`}
     <p>
       ${wanted === 'dismissed' && say.dismissedHint}
       <a href="/dead-letters?show=${other}">${say.show[other]}</a>
@@ -192,3 +198,27 @@ function letterTable({ caption, letters, acts, wanted }: LetterTable, session: S
 function actOn(act: DeadLetter['redriven']): Html | null {
   return act && html`${time(act.at)} ${say.by(act.by, act.why)}`;
 }
+
+/** What of dead letters is given to programs. */
+export const letterSchemas: json.Schemas = {
+  DeadLetters: json.object({
+    letters: json.listOf(json.ref('DeadLetter')),
+    unasked: json.listOf(json.text),
+  }),
+  DeadLetter: json.shapeOf<DeadLetter>({
+    id: json.text,
+    at: json.time,
+    partner: json.text,
+    about: json.text,
+    reason: json.text,
+    redriven: json.refOrNull('PastAct'),
+    dismissed: json.refOrNull('PastAct'),
+  }),
+  PastAct: json.shapeOf<PastAct>({ by: json.text, at: json.time, why: json.orNull(json.text) }),
+  Letter: {
+    type: 'object',
+    required: ['id'],
+    properties: { id: json.text },
+    description: 'all that is known of it, by where it was set aside',
+  },
+};

@@ -1,10 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { flowIn, newHistory, remember } from './flow-history.ts';
-import { readFigures, type ProcessFigures } from './process-figures.ts';
+import { createMetrics } from '@triplock/runtime';
+import { flowIn, newHistory, remember, type History, type ProcessFigures } from './flow-history.ts';
+import { readFigures, watchFlow } from './flow.ts';
+import { consoleMetrics } from './metrics.ts';
 
 const gateway = { name: 'ingest-gateway-1', url: 'http://127.0.0.1:1' };
 const known = [gateway, { ...gateway, name: 'ingest-gateway-2' }];
+
+/** As if each process that is known had been asked. */
+function look(
+  history: History,
+  answers: readonly (ProcessFigures | string)[],
+  at: number,
+): History {
+  const asked = known.map((each, nth) => ({ ...each, answer: answers[nth]! }));
+  return remember(history, asked, at);
+}
 
 function told(accepted: number, startedAt = 1): ProcessFigures {
   return readFigures(
@@ -22,11 +34,11 @@ function told(accepted: number, startedAt = 1): ProcessFigures {
 test('a rate is what all replicas counted since the look before, a restart included', () => {
   const begin = Date.now();
   let history = newHistory(known);
-  history = remember(history, [told(1_000), told(500)], begin + 1_000);
+  history = look(history, [told(1_000), told(500)], begin + 1_000);
   assert.equal(flowIn(history).perSecond.accepted, 0, 'what was before is no rate');
-  history = remember(history, [told(1_100), told(500)], begin + 16_000);
+  history = look(history, [told(1_100), told(500)], begin + 16_000);
   // One began anew at 0, and has counted 50 since.
-  history = remember(history, [told(1_200), told(50, 2)], begin + 31_000);
+  history = look(history, [told(1_200), told(50, 2)], begin + 31_000);
   assert.equal(flowIn(history).perSecond.accepted, 10);
   assert.equal(flowIn(history).lastMinute.caughtByClaims, 50 + 50 + 25);
 });
@@ -34,9 +46,9 @@ test('a rate is what all replicas counted since the look before, a restart inclu
 test('who does not answer is away since then, and the others go on', () => {
   const begin = Date.now();
   let history = newHistory(known);
-  history = remember(history, [told(10), told(10)], begin + 2_000);
-  history = remember(history, ['refused', told(20)], begin + 4_000);
-  history = remember(history, ['refused', told(30)], begin + 6_000);
+  history = look(history, [told(10), told(10)], begin + 2_000);
+  history = look(history, ['refused', told(20)], begin + 4_000);
+  history = look(history, ['refused', told(30)], begin + 6_000);
   const { processes, perSecond } = flowIn(history);
   assert.deepEqual(
     processes.map(({ is }) => is),
@@ -45,7 +57,7 @@ test('who does not answer is away since then, and the others go on', () => {
   const [away] = processes;
   assert.equal(away?.is === 'away' && away.since.getTime(), begin + 4_000);
   assert.ok(perSecond.accepted! > 0);
-  history = remember(history, ['refused', 'refused'], begin + 8_000);
+  history = look(history, ['refused', 'refused'], begin + 8_000);
   assert.equal(flowIn(history).perSecond.accepted, null, 'nobody tells, which is not 0');
 });
 
@@ -53,11 +65,55 @@ test('it remembers an hour, and says where that begins', () => {
   const begin = Date.now();
   let history = newHistory(known);
   for (let nth = 1; nth <= 400; nth += 1) {
-    history = remember(history, [told(nth * 15), told(0)], begin + nth * 15_000);
+    history = look(history, [told(nth * 15), told(0)], begin + nth * 15_000);
   }
   const { hour, since } = flowIn(history);
   assert.equal(hour.length, 240);
   assert.equal(hour.at(-1)!.accepted, 1);
   assert.ok(since.getTime() <= begin);
   assert.ok(history.moments.length < 10, `${history.moments.length} are kept`);
+});
+
+test('behind a name with several addresses each is a process, and one that goes is away', async (t) => {
+  const addresses = new Set(['10.0.0.1', '10.0.0.2']);
+  const asked: string[] = [];
+  const { looks } = consoleMetrics(createMetrics('console'), []);
+  const watch = watchFlow([{ name: 'ingest-gateway', url: 'http://gateways:9100' }], looks, {
+    addressesOf: async () => [...addresses],
+    ask: async (url) => {
+      asked.push(url);
+      return told(url === 'http://10.0.0.1:9100' ? 5 : 7);
+    },
+  });
+  t.after(() => watch.close());
+  const next = watch.watch(AbortSignal.timeout(30_000))[Symbol.asyncIterator]();
+  const states = async () => {
+    const { value } = await next.next();
+    return (value as { processes: { name: string; is: string; service: string }[] }).processes;
+  };
+  await watch.now();
+  assert.partialDeepStrictEqual(await states(), [
+    { name: 'ingest-gateway-1', service: 'ingest-gateway', is: 'up' },
+    { name: 'ingest-gateway-2', service: 'ingest-gateway', is: 'up' },
+  ]);
+  assert.deepEqual(new Set(asked), new Set(['http://10.0.0.1:9100', 'http://10.0.0.2:9100']));
+
+  addresses.delete('10.0.0.1');
+  assert.deepEqual(
+    (await states()).map(({ is }) => is),
+    ['away', 'up'],
+  );
+  asked.length = 0;
+  // Another one takes the place of the one that is gone, whose address may be somebody else's now.
+  addresses.add('10.0.0.3');
+  assert.deepEqual(
+    (await states()).map(({ name, is }) => [name, is]),
+    [
+      ['ingest-gateway-1', 'up'],
+      ['ingest-gateway-2', 'up'],
+    ],
+  );
+  assert.ok(!asked.includes('http://10.0.0.1:9100'), asked.join());
+  assert.equal(looks.counted().away, 1);
+  await next.return!();
 });

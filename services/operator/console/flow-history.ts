@@ -1,14 +1,61 @@
-import {
-  counterNames,
-  gaugeNames,
-  gaugeOf,
-  type CounterName,
-  type GaugeName,
-  type ProcessFigures,
-} from './process-figures.ts';
+import * as json from './schema.ts';
 
-/** A process of the system that can be asked how it is. */
-export type KnownProcess = { name: string; url: string };
+/** What each counter of the pipeline counts: a metric, and of its values one, or all of them. */
+export const counters = {
+  accepted: [
+    ['triplock_gateway_payments_total', 'accepted'],
+    ['triplock_gateway_refunds_total', 'accepted'],
+    ['triplock_gateway_captures_total', 'accepted'],
+    ['triplock_gateway_cancellations_total', 'accepted'],
+  ],
+  read: [['triplock_worker_records_total']],
+  published: [['triplock_dispatcher_events_total', 'published']],
+  notified: [['triplock_notifier_events_total', 'applied']],
+  settled: [['triplock_settlement_events_total', 'applied']],
+  witnessed: [['triplock_auditor_events_total']],
+  delivered: [['triplock_webhook_attempts_total', 'delivered']],
+  caughtByClaims: [['triplock_duplicates_caught_total', 'claims']],
+  caughtByLedger: [['triplock_duplicates_caught_total', 'ledger']],
+  caughtByInbox: [['triplock_duplicates_caught_total', 'inbox']],
+} as const satisfies Record<string, readonly (readonly [metric: string, value?: string])[]>;
+
+/** What each gauge shows, and what several replicas that show it have together. */
+export const gauges = {
+  unread: ['triplock_accepted_unread_records', 'largest'],
+  unreadOldest: ['triplock_accepted_oldest_unread_seconds', 'largest'],
+  outboxPending: ['triplock_outbox_pending_rows', 'largest'],
+  outboxOldest: ['triplock_outbox_oldest_seconds', 'largest'],
+  outboxHeld: ['triplock_outbox_held_rows', 'largest'],
+  notifierInHand: ['triplock_notifier_events_in_hand', 'sum'],
+  notifierOldest: ['triplock_notifier_events_oldest_seconds', 'largest'],
+  settlementInHand: ['triplock_settlement_events_in_hand', 'sum'],
+  settlementOldest: ['triplock_settlement_events_oldest_seconds', 'largest'],
+  auditorInHand: ['triplock_auditor_events_in_hand', 'sum'],
+  auditorOldest: ['triplock_auditor_events_oldest_seconds', 'largest'],
+  webhooksWaiting: ['triplock_webhooks_waiting', 'largest'],
+  webhooksOldest: ['triplock_webhooks_oldest_waiting_seconds', 'largest'],
+  webhooksParked: ['triplock_webhooks_parked', 'largest'],
+  auditDrift: ['triplock_audit_drift', 'largest'],
+  auditEnded: ['triplock_audit_last_timestamp_seconds', 'largest'],
+} as const satisfies Record<string, readonly [metric: string, together: 'sum' | 'largest']>;
+
+export type CounterName = keyof typeof counters;
+export type GaugeName = keyof typeof gauges;
+export const counterNames = Object.keys(counters) as CounterName[];
+export const gaugeNames = Object.keys(gauges) as GaugeName[];
+
+/** What one process told of itself: only figures that it has. */
+export type ProcessFigures = {
+  counters: Partial<Record<CounterName, number>>;
+  gauges: Partial<Record<GaugeName, number>>;
+  /** Seconds since 1970: another one means that its counters began anew. */
+  startedAt: number;
+  cpuSeconds: number;
+  memoryBytes: number;
+};
+
+/** A process of the system, and where it can be asked how it is; nowhere while it has gone. */
+export type KnownProcess = { name: string; url: string | undefined };
 
 /** How a process was at the last look. */
 export type ProcessState = {
@@ -38,7 +85,8 @@ export type Flow = {
 
 /** A quarter of a minute of the last hour; rates a second. */
 export type Point = { at: Date } & Record<ChartName, number | null>;
-export type ChartName = 'accepted' | 'read' | 'published' | 'delivered' | 'caught' | 'oldest';
+const chartNames = ['accepted', 'read', 'published', 'delivered', 'caught', 'oldest'] as const;
+export type ChartName = (typeof chartNames)[number];
 
 const pointMs = 15_000;
 const pointsMax = 240;
@@ -64,36 +112,43 @@ export type History = {
 export function newHistory(known: readonly KnownProcess[]): History {
   const since = Date.now();
   const processes = known.map((each) => {
-    const service = each.name.replace(/-\d+$/, '');
-    const why = 'it was not asked yet';
-    const state = { name: each.name, service, is: 'away', since: new Date(since), why } as const;
-    return { ...each, state, seen: undefined };
+    const away = { is: 'away', since: new Date(since), why: 'it was not asked yet' } as const;
+    return { ...each, state: { ...namesOf(each), ...away }, seen: undefined };
   });
   const none = Object.fromEntries(counterNames.map((name) => [name, 0])) as Totals;
   return { since, processes, moments: [{ at: since, totals: none }], points: [] };
 }
 
-/** Counts on by what each process says more than before, all of it where it began anew. */
+function namesOf({ name }: KnownProcess): Pick<ProcessState, 'name' | 'service'> {
+  return { name, service: name.replace(/-\d+$/, '') };
+}
+
+/** What a process said of itself when it was asked, or why it did not. */
+export type Answer = KnownProcess & { answer: ProcessFigures | string };
+
+/**
+ * Counts on by what each process says more than before, all of it where it began anew. One of the
+ * same name at another place is another process.
+ */
 export function remember(
   { since, processes, moments, points }: History,
-  answers: readonly (ProcessFigures | string)[],
+  answers: readonly Answer[],
   at: number,
 ): History {
   const totals = { ...moments.at(-1)!.totals };
-  const now = processes.map((known, nth) => {
-    const answer = answers[nth]!;
-    const { state, seen } = known;
+  const now = answers.map(({ answer, ...known }) => {
+    const before = processes.find(({ name }) => name === known.name);
+    const url = known.url ?? before?.url;
+    const seen = before?.url === url ? before?.seen : undefined;
+    const names = namesOf(known);
     if (typeof answer === 'string') {
-      const from = state.is === 'away' ? state.since : new Date(at);
-      const { name, service } = state;
-      return { ...known, state: { name, service, is: 'away', since: from, why: answer } as const };
+      const from = before?.state.is === 'away' ? before.state.since : new Date(at);
+      const state = { ...names, is: 'away', since: from, why: answer } as const;
+      return { name: known.name, url, state, seen };
     }
     addNew(totals, answer, seen?.figures);
-    return {
-      ...known,
-      state: stateOf(state, { figures: answer, at }, seen),
-      seen: { figures: answer, at },
-    };
+    const state = stateOf(names, { figures: answer, at }, seen);
+    return { name: known.name, url, state, seen: { figures: answer, at } };
   });
   const kept = moments.filter((each, nth) => {
     return each.at > at - minuteMs || (moments[nth + 1]?.at ?? at) > at - minuteMs;
@@ -113,7 +168,7 @@ function addNew(totals: Totals, now: ProcessFigures, before: ProcessFigures | un
 }
 
 function stateOf(
-  { name, service }: ProcessState,
+  names: Pick<ProcessState, 'name' | 'service'>,
   now: Seen,
   before: Seen | undefined,
 ): ProcessState {
@@ -124,7 +179,7 @@ function stateOf(
       Math.max(0.001, (now.at - before.at) / 1_000)
     : null;
   const started = new Date(startedAt * 1_000);
-  return { name, service, is: 'up', startedAt: started, cpuShare, memoryBytes };
+  return { ...names, is: 'up', startedAt: started, cpuShare, memoryBytes };
 }
 
 function withPoint(history: History): Point[] {
@@ -194,3 +249,46 @@ export function flowIn(history: History): Omit<Flow, 'everySeconds'> {
     hour: history.points,
   };
 }
+
+/** A gauge of several processes: the database's figures are told by each of its readers. */
+function gaugeOf(all: readonly ProcessFigures[], name: GaugeName): number | undefined {
+  const told = all.flatMap(({ gauges: found }) => found[name] ?? []);
+  if (told.length === 0) return undefined;
+  return gauges[name][1] === 'sum' ? told.reduce((sum, each) => sum + each, 0) : Math.max(...told);
+}
+
+const told = json.orNull(json.figure);
+const toldOf = (names: readonly string[]) =>
+  json.object(Object.fromEntries(names.map((name) => [name, told])));
+const named = { name: json.text, service: json.text };
+
+/** What of the flow is given to programs. */
+export const flowSchemas: json.Schemas = {
+  Flow: json.shapeOf<Flow>({
+    at: json.time,
+    since: json.time,
+    everySeconds: json.whole,
+    perSecond: toldOf(counterNames),
+    lastMinute: toldOf(counterNames),
+    gauges: toldOf(gaugeNames),
+    processes: json.listOf({ oneOf: [json.ref('ProcessUp'), json.ref('ProcessAway')] }),
+    hour: json.listOf(json.ref('Point')),
+  }),
+  Point: json.object({
+    at: json.time,
+    ...Object.fromEntries(chartNames.map((name) => [name, told])),
+  }),
+  ProcessUp: json.shapeOf<Extract<ProcessState, { is: 'up' }>>({
+    ...named,
+    is: { const: 'up' },
+    startedAt: json.time,
+    cpuShare: told,
+    memoryBytes: json.whole,
+  }),
+  ProcessAway: json.shapeOf<Extract<ProcessState, { is: 'away' }>>({
+    ...named,
+    is: { const: 'away' },
+    since: json.time,
+    why: json.text,
+  }),
+};

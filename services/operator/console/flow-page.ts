@@ -11,7 +11,7 @@ export async function showFlow({ flow }: Console): Promise<Answer> {
   const main = html`<p class="lead">${say.intro}</p>
     <p class="trouble" id="untold" role="status"></p>
     <div hx-sse:connect="/flow/events" hx-swap="innerMorph" data-live="#untold">
-      ${picture(await flow.now())}
+      ${pictureOnce(await flow.now())}
     </div>`;
   return { is: 'page', title: words.pages.flow, section: 'flow', main };
 }
@@ -21,7 +21,7 @@ export async function tellFlow({ flow }: Console): Promise<Answer> {
   return {
     is: 'events',
     events: async function* (signal): AsyncGenerator<ServerSentEvent> {
-      for await (const each of flow.watch(signal)) yield { data: picture(each).text };
+      for await (const each of flow.watch(signal)) yield { data: pictureOnce(each).text };
     },
   };
 }
@@ -29,6 +29,15 @@ export async function tellFlow({ flow }: Console): Promise<Answer> {
 /** The same for programs. */
 export async function readFlow({ flow }: Console, _visit: Visit): Promise<Answer> {
   return { is: 'json', body: await flow.now() };
+}
+
+const pictures = new WeakMap<Flow, Html>();
+
+/** However many browsers look, the picture of a look is drawn once. */
+function pictureOnce(flow: Flow): Html {
+  const drawn = pictures.get(flow) ?? picture(flow);
+  pictures.set(flow, drawn);
+  return drawn;
 }
 
 function picture(flow: Flow): Html {

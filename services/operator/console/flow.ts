@@ -1,7 +1,20 @@
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { wordsOf } from '../command.ts';
-import { flowIn, newHistory, remember, type Flow, type KnownProcess } from './flow-history.ts';
-import { askFigures, type ProcessFigures } from './process-figures.ts';
+import {
+  counterNames,
+  counters,
+  flowIn,
+  gaugeNames,
+  gauges,
+  newHistory,
+  remember,
+  type Flow,
+  type KnownProcess,
+  type ProcessFigures,
+} from './flow-history.ts';
+import type { ConsoleMetrics } from './metrics.ts';
 
 /** The look at all processes that everybody who looks shares. */
 export type FlowWatch = {
@@ -10,6 +23,15 @@ export type FlowWatch = {
   /** Each look from now on, every two seconds, until the signal aborts. */
   watch(signal: AbortSignal): AsyncIterable<Flow>;
   close(): Promise<void>;
+};
+
+/** A process by its setting: where a name has several addresses, each is a replica of it. */
+type NamedProcess = { name: string; url: string };
+
+/** How processes are asked, and where those of a name are. */
+export type Asking = {
+  ask(url: string): Promise<ProcessFigures>;
+  addressesOf(hostname: string): Promise<string[]>;
 };
 
 const watchedEveryMs = 2_000;
@@ -21,20 +43,27 @@ const unwatchedEveryMs = 15_000;
  * answer is away, and the figures of the others go on. It remembers an hour, in this process alone.
  */
 export function watchFlow(
-  known: readonly KnownProcess[],
-  ask: (url: string) => Promise<ProcessFigures> = askFigures,
+  known: readonly NamedProcess[],
+  looks: ConsoleMetrics['looks'],
+  { ask, addressesOf }: Asking = { ask: askFigures, addressesOf: lookUpAddresses },
 ): FlowWatch {
   const closing = new AbortController();
+  const replicas = openReplicas(known, addressesOf);
   let history = newHistory(known);
   let watchers = 0;
   let woken = new AbortController();
   let next = Promise.withResolvers<Flow>();
   let last: Flow | undefined;
 
+  async function askOne({ name, url }: KnownProcess) {
+    const asked = url === undefined ? Promise.reject(new Error(noAddress)) : ask(url);
+    const answer = await asked.catch((error: unknown) => wordsOf(error));
+    looks.count(typeof answer === 'string' ? 'away' : 'told');
+    return { name, url, answer };
+  }
+
   async function look(): Promise<void> {
-    const answers = await Promise.all(
-      known.map(({ url }) => ask(url).catch((error: unknown) => wordsOf(error))),
-    );
+    const answers = await Promise.all((await replicas()).map(askOne));
     const everyMs = watchers > 0 ? watchedEveryMs : unwatchedEveryMs;
     history = remember(history, answers, Date.now());
     last = { ...flowIn(history), everySeconds: everyMs / 1_000 };
@@ -82,4 +111,125 @@ export function watchFlow(
       await ended;
     },
   };
+}
+
+const noAddress = 'its name leads to no such replica any more';
+
+/** Where a replica is, or since when it is nowhere; milliseconds. */
+type Slot = { address: string } | { leftAt: number };
+
+/** As long as the charts go back: then a replica that never came back was taken away on purpose. */
+const forgottenAfterMs = 3_600_000;
+
+/**
+ * Gives addresses to the replicas of one name: each keeps its own, a new one takes the place of one
+ * that is gone, and a place that nobody took is a replica that is away. An address that is gone is
+ * not asked again: somebody else's process may have it.
+ */
+function placeReplicas(slots: readonly Slot[], addresses: readonly string[], now: number): Slot[] {
+  const placed = slots.map((slot): Slot => {
+    return 'leftAt' in slot || addresses.includes(slot.address) ? slot : { leftAt: now };
+  });
+  const isPlaced = (address: string) =>
+    placed.some((slot) => 'address' in slot && slot.address === address);
+  for (const address of addresses.filter((each) => !isPlaced(each))) {
+    const left = placed.findIndex((slot) => 'leftAt' in slot);
+    placed[left === -1 ? placed.length : left] = { address };
+  }
+  return placed.filter((slot) => !('leftAt' in slot) || now - slot.leftAt < forgottenAfterMs);
+}
+
+/**
+ * Every replica of every process that is known by name. An address is one process, as is an https
+ * URL, whose certificate has the name; a name that cannot be looked up now is asked as it is.
+ */
+function openReplicas(
+  known: readonly NamedProcess[],
+  addressesOf: Asking['addressesOf'],
+): () => Promise<KnownProcess[]> {
+  const slots = known.map((): Slot[] => []);
+  const replicasOf = async (each: NamedProcess, nth: number): Promise<KnownProcess[]> => {
+    const { hostname, protocol, port } = new URL(each.url);
+    if (protocol === 'https:' || isIP(hostname.replace(/^\[|\]$/g, '')) > 0) return [each];
+    const addresses = await addressesOf(hostname).catch((): string[] => []);
+    const placed = placeReplicas(slots[nth]!, addresses, Date.now());
+    slots[nth] = placed;
+    if (placed.length === 0) return [each];
+    return placed.map((slot, index, { length }) => {
+      const name = length === 1 ? each.name : `${each.name}-${index + 1}`;
+      const url = 'address' in slot ? `http://${slot.address}:${port || 80}` : undefined;
+      return { name, url };
+    });
+  };
+  return async () => (await Promise.all(known.map(replicasOf))).flat();
+}
+
+/** All of one family: a process that listens on both is still one. */
+async function lookUpAddresses(hostname: string): Promise<string[]> {
+  const found = await lookup(hostname, { all: true });
+  const { family } = found[0]!;
+  const mine = found.filter((each) => each.family === family);
+  return mine.map(({ address }) => (family === 6 ? `[${address}]` : address)).sort();
+}
+
+type Source = readonly [metric: string, value?: string];
+type Take = (figures: ProcessFigures, value: number, labels: string) => void;
+
+/** By a metric's name what it is, so that one look at each line is enough. */
+const wanted = new Map<string, Take>([
+  ['process_start_time_seconds', (figures, value) => (figures.startedAt = value)],
+  ['process_cpu_seconds_total', (figures, value) => (figures.cpuSeconds = value)],
+  ['process_resident_memory_bytes', (figures, value) => (figures.memoryBytes = value)],
+]);
+for (const name of counterNames) {
+  for (const [metric, only] of counters[name] as readonly Source[]) {
+    const before = wanted.get(metric);
+    wanted.set(metric, (figures, value, labels) => {
+      before?.(figures, value, labels);
+      if (only !== undefined && !labels.includes(`"${only}"`)) return;
+      figures.counters[name] = (figures.counters[name] ?? 0) + value;
+    });
+  }
+}
+for (const name of gaugeNames) {
+  const [metric] = gauges[name];
+  wanted.set(metric, ({ gauges: found }, value) => {
+    // Of a gauge by check, all checks together.
+    found[name] = (found[name] ?? 0) + value;
+  });
+}
+
+const line = /^([a-z_]+)(?:\{([^}]*)\})? (\S+)/;
+
+/** What of Prometheus' text form the console shows; whatever else is in it is passed over. */
+export function readFigures(text: string): ProcessFigures {
+  const figures: ProcessFigures = {
+    counters: {},
+    gauges: {},
+    startedAt: 0,
+    cpuSeconds: 0,
+    memoryBytes: 0,
+  };
+  for (const each of text.split('\n')) {
+    const [, metric = '', labels = '', value] = line.exec(each) ?? [];
+    const take = wanted.get(metric);
+    if (take !== undefined && Number.isFinite(Number(value))) take(figures, Number(value), labels);
+  }
+  return figures;
+}
+
+/** How long a process may take to tell. One that stands still does not hold up the others. */
+const tellWithinMs = 1_500;
+
+const names = [...wanted.keys()].map((name) => `name[]=${name}`);
+/** Nothing but what is shown is asked for: a process puts together no more than that. */
+export const figuresPath = `/metrics?${names.join('&')}`;
+
+/** Asks a process at its operators' port. @throws when it does not tell in time. */
+export async function askFigures(url: string): Promise<ProcessFigures> {
+  const answer = await fetch(new URL(figuresPath, url), {
+    signal: AbortSignal.timeout(tellWithinMs),
+  });
+  if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+  return readFigures(await answer.text());
 }

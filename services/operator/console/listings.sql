@@ -76,7 +76,7 @@ LIMIT 100
 
 -- name: scheduledAudit
 -- The last scheduled audit. No parameters; one row.
-SELECT ended_at AS "endedAt", took_ms AS "tookMs", due_at AS "dueAt", drift,
+SELECT ended_at AS "endedAt", took_ms AS "tookMs", nullif(due_at, '-infinity') AS "dueAt", drift,
        in_flight AS "inFlight", in_flight_since AS "inFlightSince", waiting,
        waiting_since AS "waitingSince"
 FROM auditor.scheduled_audit

@@ -1,5 +1,6 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from './console.ts';
+import * as json from './schema.ts';
 import { words } from './words.ts';
 
 const sql = loadStatements(import.meta.url, 'listings.sql', [
@@ -127,7 +128,8 @@ export function listShownPartners(database: Queryable, after?: string): Promise<
 export type ScheduledAudit = {
   endedAt: Date | null;
   tookMs: number;
-  dueAt: Date;
+  /** Null where it is due at once. */
+  dueAt: Date | null;
   drift: Record<string, number>;
   inFlight: Record<string, number>;
   inFlightSince: Record<string, string>;
@@ -167,3 +169,100 @@ export async function readAudits(database: Queryable) {
   ]);
   return { last: last!, slices, losses };
 }
+
+/** What of these lists is given to programs. */
+export const listingSchemas: json.Schemas = {
+  Webhooks: json.object(
+    {
+      deliveries: json.listOf(json.ref('Delivery')),
+      next: json.next,
+      endpoints: json.listOf(json.ref('Endpoint')),
+    },
+    ['next'],
+  ),
+  Delivery: json.shapeOf<ListedDelivery>({
+    id: json.text,
+    event: json.uuid,
+    ordinal: json.whole,
+    place: json.text,
+    partner: json.text,
+    about: json.uuid,
+    type: json.text,
+    state: json.text,
+    attempts: json.whole,
+    lastStatus: json.orNull(json.whole),
+    lastOutcome: json.orNull(json.text),
+    createdAt: json.time,
+    nextAttemptAt: json.time,
+    finishedAt: json.orNull(json.time),
+  }),
+  Endpoint: json.shapeOf<ListedEndpoint>({
+    id: json.uuid,
+    partner: json.text,
+    url: json.text,
+    description: json.orNull(json.text),
+    types: json.orNull(json.listOf(json.text)),
+    verified: json.flag,
+    disabledAt: json.orNull(json.time),
+    madeAt: json.time,
+    secondSecretUntil: json.orNull(json.time),
+  }),
+  Settlements: json.object({ settlements: json.listOf(json.ref('Settlement')) }),
+  Settlement: json.shapeOf<ListedSettlement>({
+    partner: json.text,
+    day: { type: 'string', format: 'date' },
+    currency: json.text,
+    gross: json.minorUnits,
+    refunds: json.minorUnits,
+    net: json.minorUnits,
+    payments: json.whole,
+    refundCount: json.whole,
+  }),
+  Partners: json.object({ partners: json.listOf(json.ref('Partner')) }),
+  Partner: json.shapeOf<ShownPartner>({
+    id: json.text,
+    createdAt: json.time,
+    cardNumbersAllowed: json.flag,
+    keys: json.listOf(
+      json.object({
+        prefix: json.orNull(json.text),
+        createdAt: json.text,
+        revokedAt: json.orNull(json.text),
+      }),
+    ),
+  }),
+  Audit: json.object({
+    last: json.ref('ScheduledAudit'),
+    slices: json.listOf(json.ref('Slice')),
+    losses: json.listOf(json.ref('Loss')),
+    runs: json.listOf(json.ref('Act')),
+  }),
+  ScheduledAudit: json.shapeOf<ScheduledAudit>({
+    endedAt: json.orNull(json.time),
+    tookMs: json.whole,
+    dueAt: json.orNull(json.time),
+    drift: json.byName(json.whole),
+    inFlight: json.byName(json.whole),
+    inFlightSince: json.byName(json.text),
+    waiting: json.byName(json.whole),
+    waitingSince: json.byName(json.text),
+  }),
+  Slice: json.shapeOf<ClosedSlice>({
+    nth: json.whole,
+    from: json.time,
+    until: json.time,
+    closedAt: json.time,
+    hash: json.text,
+    doubted: json.flag,
+  }),
+  Loss: json.shapeOf<Loss>({
+    id: json.whole,
+    topic: json.text,
+    partition: json.whole,
+    from: json.whole,
+    to: json.whole,
+    why: json.text,
+    foundAt: json.time,
+    acknowledgedAt: json.orNull(json.time),
+  }),
+};

@@ -1,5 +1,7 @@
-import { Refusal, type Answer, type Console, type Route, type Visit } from './console.ts';
+import { Refusal, roles } from './console.ts';
+import type { Answer, Console, Route, Session, Visit } from './console.ts';
 import { html } from './html.ts';
+import * as json from './schema.ts';
 import { sessionCookie } from './sessions.ts';
 import { words } from './words.ts';
 
@@ -55,3 +57,13 @@ async function logOut({ config, sessions }: Console, visit: Visit): Promise<Answ
 async function readSession(_: Console, { session }: Visit): Promise<Answer> {
   return { is: 'json', body: session };
 }
+
+/** What programs are told of who they are. */
+export const sessionSchemas: json.Schemas = {
+  Session: json.shapeOf<Session>({
+    operator: json.text,
+    role: { enum: roles },
+    csrf: json.text,
+    login: { enum: ['required', 'none'] },
+  }),
+};

@@ -1,11 +1,14 @@
-import { openDatabase, type Database } from '@triplock/postgres';
-import { runService } from '@triplock/runtime';
+import { databaseErrorKind, openDatabase, type Database } from '@triplock/postgres';
+import { runService, type Logger } from '@triplock/runtime';
 import { readConfig } from './config.ts';
-import type { Console } from './console.ts';
+import { Refusal, type Console } from './console.ts';
 import { watchFlow } from './flow.ts';
+import { actNames } from './kinds-of-acts.ts';
+import { consoleMetrics } from './metrics.ts';
 import { createConsoleServer } from './server.ts';
 import { operatorConsole } from './service.ts';
 import { openSessions } from './sessions.ts';
+import { words } from './words.ts';
 
 await runService(operatorConsole, readConfig, async (config, service) => {
   const { logger } = service;
@@ -25,12 +28,13 @@ await runService(operatorConsole, readConfig, async (config, service) => {
     service.onClose('database', () => pool.close());
     return pool;
   };
-  const records = openAs(config.DATABASE_URL, 2)!;
-  const flow = watchFlow(config.PROCESS_URLS);
+  const records = refusingWhenAway(openAs(config.DATABASE_URL, 2)!, logger);
+  const metrics = consoleMetrics(service.metrics, actNames);
+  const flow = watchFlow(config.PROCESS_URLS, metrics.looks);
   service.onClose('flow', () => flow.close());
   const context: Console = {
     config,
-    database,
+    database: refusingWhenAway(database, logger),
     records,
     acting: {
       operator: openAs(config.OPERATOR_DATABASE_URL, 4),
@@ -38,6 +42,7 @@ await runService(operatorConsole, readConfig, async (config, service) => {
     },
     sessions: openSessions(records, Date.now),
     flow,
+    metrics,
     crashPoints: service.crashPoints,
     logger,
     now: () => new Date(),
@@ -49,3 +54,20 @@ await runService(operatorConsole, readConfig, async (config, service) => {
   // It goes on, and says what is away, whatever is: nothing makes it unready.
   await service.serveAdmin({ readiness: {} });
 });
+
+/**
+ * The same database, but that whoever asks it while it is away is refused with what to do. Acts are
+ * not done with this: of an act that was cut off nobody knows how far it came.
+ */
+function refusingWhenAway(database: Database, logger: Logger): Database {
+  const orRefuse = (error: unknown): never => {
+    if (error instanceof Refusal || databaseErrorKind(error) !== 'transient') throw error;
+    logger.warn({ err: error }, 'the database did not answer');
+    throw new Refusal('unavailable', words.away);
+  };
+  return {
+    ...database,
+    query: (statement, parameters) => database.query<never>(statement, parameters).catch(orRefuse),
+    transaction: (work) => database.transaction(work).catch(orRefuse),
+  };
+}

@@ -1,15 +1,22 @@
+import type { ClaimSeen } from '@triplock/claims-inspector';
+import { UsageError, wordsOf } from '../command.ts';
+import type { DeadLetter as DeadRecord, Entry, EventRow, LedgerRow, Receipt } from '../effects.ts';
+import type { Operator, Unasked } from '../operator.ts';
 import {
   claimStoreNames,
   partOfClaims,
   tracePayment,
   type PaymentTrace,
+  type ProviderObject,
+  type RecordSeen,
+  type RecordsSeen,
+  type TransactionTrace,
 } from '../payment-trace.ts';
-import { UsageError, wordsOf } from '../command.ts';
-import type { Operator } from '../operator.ts';
 import { formatSpan } from '../terminal.ts';
 import type { Answer, Console, Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import { txnIdOf } from './payment-page.ts';
+import * as json from './schema.ts';
 import { id, money, table, time } from './shown.ts';
 import { words } from './words.ts';
 
@@ -93,3 +100,111 @@ function receiptRows({ receipts }: PaymentTrace): Shown[][] {
     ${say.received(verified, attempts)}`,
   ]);
 }
+
+const transaction = {
+  txnId: json.uuid,
+  ledger: json.listOf(json.ref('LedgerRow')),
+  entries: json.listOf(json.ref('Entry')),
+  events: json.listOf(json.ref('Event')),
+  deadLetters: json.listOf(json.ref('DeadRecord')),
+  claim: json.ref('Claim'),
+  receipts: json.listOf(json.ref('Receipt')),
+  provider: json.listOf(json.ref('ProviderObject')),
+};
+
+/** What of the layers is given to programs. */
+export const layerSchemas: json.Schemas = {
+  Layers: json.shapeOf<PaymentTrace>(
+    {
+      ...transaction,
+      claims: json.text,
+      kafka: json.ref('RecordsSeen'),
+      refunds: json.listOf(json.ref('LayersOfOne')),
+      ledgerUntil: json.time,
+      unasked: json.listOf(json.shapeOf<Unasked>({ part: json.text, why: json.text })),
+    },
+    ['claim', 'kafka', 'ledgerUntil'],
+  ),
+  LayersOfOne: json.shapeOf<TransactionTrace>(transaction, ['claim']),
+  Claim: json.shapeOf<ClaimSeen>({
+    state: json.text,
+    partner: json.text,
+    fingerprint: json.text,
+    acceptedAt: json.time,
+    leftMs: json.figure,
+  }),
+  RecordsSeen: json.shapeOf<RecordsSeen>({
+    partition: json.whole,
+    records: json.listOf(json.ref('RecordSeen')),
+    complete: json.flag,
+  }),
+  RecordSeen: json.shapeOf<RecordSeen>(
+    { offset: json.text, at: json.time, bytes: json.whole, txnId: json.uuid, traceId: json.text },
+    ['txnId', 'traceId'],
+  ),
+  ProviderObject: json.shapeOf<ProviderObject>(
+    { kind: json.text, id: json.text, row: json.ref('ProviderRow') },
+    ['row'],
+  ),
+  ProviderRow: { type: 'object', description: 'what the provider has, as its journal tells it' },
+  Receipt: json.shapeOf<Receipt>({
+    id: json.text,
+    partner: json.text,
+    verified: json.flag,
+    attempts: json.whole,
+    effects: json.whole,
+    type: json.text,
+    firstAt: json.text,
+    lastAt: json.text,
+  }),
+  LedgerRow: json.shapeOf<LedgerRow>({
+    kind: json.text,
+    paymentId: json.orNull(json.uuid),
+    partner: json.text,
+    key: json.text,
+    fingerprint: json.text,
+    state: json.text,
+    failure: json.orNull(json.text),
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+    intentId: json.orNull(json.text),
+    chargeId: json.orNull(json.text),
+    refundId: json.orNull(json.text),
+  }),
+  Entry: json.shapeOf<Entry>({
+    debit: json.text,
+    credit: json.text,
+    amount: json.minorUnits,
+    currency: json.text,
+    at: json.time,
+  }),
+  Event: json.shapeOf<EventRow>({
+    eventId: json.uuid,
+    type: json.text,
+    sequence: json.orNull(json.whole),
+    traceId: json.text,
+    createdAt: json.time,
+    state: json.text,
+    publishedAt: json.orNull(json.time),
+    copies: json.whole,
+    altered: json.whole,
+    firstSeenAt: json.orNull(json.time),
+    lastSeenAt: json.orNull(json.time),
+    inboxRows: json.whole,
+    receivedAt: json.orNull(json.time),
+    delivery: json.orNull(json.text),
+    attempts: json.whole,
+    deliveredAt: json.orNull(json.time),
+    feedRows: json.whole,
+    feedReceivedAt: json.orNull(json.time),
+    isPastFeed: json.flag,
+  }),
+  DeadRecord: json.shapeOf<DeadRecord>({
+    reason: json.text,
+    partition: json.whole,
+    offset: json.whole,
+    at: json.time,
+  }),
+};

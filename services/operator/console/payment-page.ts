@@ -2,6 +2,7 @@ import { isTxnId, type TxnId } from '@triplock/payments';
 import { Refusal, type Answer, type Console, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import {
+  describeCopy,
   readRawForms,
   viewPayment,
   type Dispute,
@@ -17,9 +18,9 @@ const say = words.payment;
 
 /** One payment, refund, capture or cancellation: its whole way, and what follows it. */
 export async function showPayment(console: Console, visit: Visit): Promise<Answer> {
-  const view = await found(console, visit);
+  const [view, copy] = await Promise.all([found(console, visit), describeCopy(console)]);
   const { row } = view;
-  const main = html`${headline(view)}
+  const main = html`${headline(view)} ${copy && html`<p class="note">${copy}</p>`}
     ${row === undefined ? html`<p class="note">${say.notInLedger}</p>` : factsOf(row, view.disputes)}
     <h2>${say.way}</h2>
     <p class="hint">${say.wayHint}</p>

@@ -1,6 +1,9 @@
 import { hasCardNumber, type TxnId } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
-import { readEffects, type Effects } from '../effects.ts';
+import { describeCopyUntil, readCopyUntil, readEffects, type Effects } from '../effects.ts';
+import type { Console } from './console.ts';
+import * as json from './schema.ts';
+import { words } from './words.ts';
 
 const sql = loadStatements(import.meta.url, 'payment.sql', [
   'row',
@@ -156,6 +159,13 @@ function webhooksOf(rows: readonly AttemptRow[]): Webhook[] {
   });
 }
 
+/** What whoever reads the ledger here has to know: that this is a copy, and until when it holds. */
+export async function describeCopy({ config, database }: Console): Promise<string | undefined> {
+  if (config.LEDGER_STORE !== 'spanner') return undefined;
+  const until = await readCopyUntil(database);
+  return until === undefined ? words.copied : `${words.copied} Now ${describeCopyUntil(until)}.`;
+}
+
 /** A text as it went out. */
 export type RawForm = { what: 'event' | 'webhook'; id: string; text: string; at: Date };
 
@@ -185,3 +195,104 @@ export function masked(text: string): string {
   const rest = text.replaceAll(longNumber, (run) => (hasCardNumber(run) ? mask : run));
   return hasCardNumber(rest) ? mask : rest;
 }
+
+/** What of one payment is given to programs, beside what the layers have. */
+export const viewSchemas: json.Schemas = {
+  Payment: json.shapeOf<PaymentView>(
+    {
+      id: json.uuid,
+      row: json.ref('Row'),
+      accepted: json.listOf(json.ref('Request')),
+      followers: json.listOf(json.ref('Follower')),
+      journal: json.listOf(json.ref('JournalEntry')),
+      webhooks: json.listOf(json.ref('Webhook')),
+      entries: json.listOf(json.ref('Entry')),
+      events: json.listOf(json.ref('Event')),
+      deadLetters: json.listOf(json.ref('DeadRecord')),
+    },
+    ['row'],
+  ),
+  Row: json.shapeOf<TransactionRow>({
+    id: json.uuid,
+    kind: json.text,
+    partner: json.text,
+    key: json.text,
+    paymentId: json.orNull(json.uuid),
+    requested: json.orNull(json.minorUnits),
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    state: json.text,
+    method: json.orNull(json.text),
+    reference: json.orNull(json.text),
+    details: {
+      ...json.orNull(json.text),
+      description: 'JSON of what the ledger does not compute with',
+    },
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+    failureCode: json.orNull(json.text),
+    failureMessage: json.orNull(json.text),
+    captured: json.orNull(json.minorUnits),
+    refunded: json.minorUnits,
+    reserved: json.minorUnits,
+    authorizedAt: json.orNull(json.time),
+    actionExpiresAt: json.orNull(json.time),
+    disputedAt: json.orNull(json.time),
+    dueAt: json.orNull(json.time),
+    closedBy: json.orNull(json.uuid),
+    provider: json.orNull(json.text),
+    intentId: json.orNull(json.text),
+    chargeId: json.orNull(json.text),
+    refundId: json.orNull(json.text),
+    disputeId: json.orNull(json.text),
+    traceId: json.orNull(json.text),
+    fingerprint: json.text,
+    version: json.whole,
+  }),
+  Request: json.shapeOf<AcceptedRecord>({
+    partition: json.whole,
+    offset: json.whole,
+    at: json.time,
+    kind: json.text,
+    partner: json.text,
+    paymentId: json.orNull(json.uuid),
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+  }),
+  Follower: json.shapeOf<Follower>({
+    id: json.uuid,
+    kind: json.text,
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    state: json.text,
+    failureCode: json.orNull(json.text),
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+  }),
+  JournalEntry: json.shapeOf<JournalEntry>({
+    kind: json.text,
+    id: json.text,
+    status: json.text,
+    amount: json.minorUnits,
+    currency: json.text,
+    createdAt: json.time,
+    changedAt: json.time,
+  }),
+  Webhook: json.shapeOf<Webhook>({
+    id: json.text,
+    type: json.text,
+    state: json.text,
+    url: json.orNull(json.text),
+    createdAt: json.time,
+    finishedAt: json.orNull(json.time),
+    nextAttemptAt: json.time,
+    attempts: json.listOf(json.ref('Attempt')),
+  }),
+  Attempt: json.shapeOf<Webhook['attempts'][number]>({
+    attempt: json.whole,
+    status: json.orNull(json.whole),
+    error: json.orNull(json.text),
+    tookMs: json.whole,
+    at: json.time,
+  }),
+};

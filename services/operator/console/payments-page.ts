@@ -1,6 +1,7 @@
 import { currencies } from '@triplock/contracts';
 import { Refusal, type Answer, type Console, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
+import { describeCopy } from './payment.ts';
 import {
   allPayments,
   findTransactions,
@@ -19,13 +20,16 @@ import { words } from './words.ts';
 const say = words.list;
 
 /** The list of payments by a filter, which its address keeps. */
-export async function showPayments({ database }: Console, { query }: Visit): Promise<Answer> {
+export async function showPayments(console: Console, { query }: Visit): Promise<Answer> {
+  const { database } = console;
   const filter = filterOf(query);
-  const [partners, page] = await Promise.all([
+  const [partners, page, copy] = await Promise.all([
     listPartners(database),
     listPayments(database, filter, cursorOf(query)),
+    describeCopy(console),
   ]);
-  const main = html`${filterForm(query, partners)} ${paymentTable(page)} ${onwards(page, query)}`;
+  const main = html`${copy && html`<p class="note">${copy}</p>`} ${filterForm(query, partners)}
+  ${paymentTable(page)} ${onwards(page, query)}`;
   return { is: 'page', title: say.title, section: 'payments', main };
 }
 

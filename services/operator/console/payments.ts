@@ -4,6 +4,7 @@ import { deriveTxnId, isTxnId, type PartnerId } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from './console.ts';
 import { maskedTexts } from './payment.ts';
+import * as json from './schema.ts';
 import { words } from './words.ts';
 
 const sql = loadStatements(import.meta.url, 'payments.sql', [
@@ -99,11 +100,7 @@ export async function listPayments(
     amount?.greatest ?? null,
     lookAt,
   ]);
-  const page = pageOf(
-    filter,
-    rows.filter((row) => row.id !== null),
-    size,
-  );
+  const page = pageOf(filter, rows.filter((row) => row.id !== null).map(paymentIn), size);
   const [row] = rows;
   if (!looksThrough || row === undefined || page.next !== undefined) return page;
   if (Number(row.looked) < lookAt) return page;
@@ -111,6 +108,11 @@ export async function listPayments(
 }
 
 type LookedRow = ListedPayment & { looked: bigint; until: Date; untilId: string };
+
+/** Without how far was looked for it. */
+function paymentIn({ looked: _, until: __, untilId: ___, ...payment }: LookedRow): ListedPayment {
+  return payment;
+}
 
 function common({ status, from, until }: PaymentFilter) {
   const state = status === 'authorized' ? 'pending' : (status ?? null);
@@ -229,3 +231,35 @@ async function idsOfKey(database: Queryable, asked: string, partner?: string): P
     kinds.map((kind) => deriveTxnId(kind, each as PartnerId, key.key)),
   );
 }
+
+/** What of payments is given to programs. */
+export const paymentSchemas: json.Schemas = {
+  PaymentPage: json.shapeOf<PaymentPage>(
+    { payments: json.listOf(json.ref('ListedPayment')), next: json.next, lookedUntil: json.time },
+    ['next', 'lookedUntil'],
+  ),
+  ListedPayment: json.shapeOf<ListedPayment>({
+    id: json.uuid,
+    partner: json.text,
+    key: json.text,
+    amount: json.minorUnits,
+    currency: json.text,
+    state: json.text,
+    authorized: json.flag,
+    method: json.orNull(json.text),
+    reference: json.orNull(json.text),
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+    refunded: json.minorUnits,
+  }),
+  Found: json.object({ found: json.listOf(json.ref('FoundTransaction')) }),
+  FoundTransaction: json.shapeOf<FoundTransaction>({
+    id: json.uuid,
+    kind: json.text,
+    partner: json.text,
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    state: json.text,
+    createdAt: json.time,
+  }),
+};

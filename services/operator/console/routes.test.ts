@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { mayAct, roles, type Role, type Route } from './console.ts';
 import { routes } from './routes.ts';
-import { aConsole, type AConsole, type Answered } from './test/a-console.ts';
+import { aConsole, assertDescribed, type AConsole, type Answered } from './test/a-console.ts';
 
 test('every route is refused to nobody and to every role below its own, and open to those from it on', async (t) => {
   const console = await aConsole(t);
@@ -14,11 +14,14 @@ test('every route is refused to nobody and to every role below its own, and open
   for (const route of routes.filter(({ path }) => path !== '/logout')) {
     const where = `${route.method} ${route.path}`;
     if (route.role !== 'anyone') {
-      const { status, text } = await take(console, route);
-      assert.equal(status, 401, `${where} as nobody: ${text}`);
+      const answered = await take(console, route);
+      assert.equal(answered.status, 401, `${where} as nobody: ${answered.text}`);
+      if (route.path.startsWith('/api/')) assertDescribed(route, answered);
     }
     for (const role of roles) {
-      const { status, text } = await take(console, route, sessions.get(role));
+      const answered = await take(console, route, sessions.get(role));
+      const { status, text } = answered;
+      if (route.path.startsWith('/api/')) assertDescribed(route, answered);
       const may = route.role === 'anyone' || mayAct(role, route.role);
       assert.equal(status === 403, !may, `${where} as ${role}: ${status} ${text}`);
       assert.ok(status !== 401 || route.path === '/login', `${where} as ${role}`);

@@ -1,5 +1,5 @@
 import { actRoutes } from './acts-pages.ts';
-import type { Route } from './console.ts';
+import type { Answer, Route } from './console.ts';
 import { readFlow, showFlow, tellFlow } from './flow-page.ts';
 import { readPayment, showPayment, showRawForms } from './payment-page.ts';
 import { readPartners, showPartners } from './partners-page.ts';
@@ -28,6 +28,7 @@ import {
 } from './listing-pages.ts';
 import { breakRoutes } from './break-page.ts';
 import { loginRoutes } from './login.ts';
+import { describeApi } from './openapi.ts';
 
 /** The pages that only look, and the same for programs. */
 const pageRoutes: readonly Route[] = [
@@ -66,4 +67,12 @@ export const routes: readonly Route[] = [
   ...breakRoutes,
   ...actRoutes,
   ...loginRoutes,
+  { method: 'GET', path: '/openapi.json', role: 'anyone', answer: readDescription },
 ];
+
+/** The OpenAPI document of the paths of the API, as `npm run generate` writes it down. */
+export const description = describeApi(routes);
+
+async function readDescription(): Promise<Answer> {
+  return { is: 'json', body: description };
+}

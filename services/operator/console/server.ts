@@ -24,6 +24,7 @@ import {
 import { fieldsOf, fieldsOfJson, openDoor, type Door } from './door.ts';
 import { html } from './html.ts';
 import { layout } from './layout.ts';
+import { measureRequests } from './metrics.ts';
 import { routes } from './routes.ts';
 import { words } from './words.ts';
 
@@ -55,6 +56,9 @@ const formType = 'application/x-www-form-urlencoded';
 /** What a browser or a program may send, and how long it may take. */
 const limits = { bodyBytesMax: 64 * 1024, headBytesMax: 16 * 1024, ...quickLimits };
 
+/** A stream of which nothing was taken for so long has nobody any more; one is told every 2 s. */
+const takenWithinMs = 60_000;
+
 declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks, from the moment it is known. */
@@ -68,6 +72,7 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ ...headers, 'request-id': request.id });
   });
+  measureRequests(app, console.metrics);
   app.setErrorHandler((error, request, reply) => refuse(console, error, { request, reply }));
   app.setNotFoundHandler((request, reply) =>
     refuse(console, new Refusal('not_found', words.refusals.noPath), { request, reply }),
@@ -131,7 +136,7 @@ function addRoute(app: FastifyInstance, console: Console, { door, route }: Guard
         address: request.ip,
         ...(secret !== undefined && { secret }),
       };
-      return send(await route.answer(console, visit), { request, reply });
+      return send(console, await route.answer(console, visit), { request, reply });
     },
   });
 }
@@ -142,7 +147,7 @@ const nobody: Session = { operator: 'nobody', role: 'viewer', csrf: '', login: '
 
 type Exchange = { request: FastifyRequest; reply: FastifyReply };
 
-function send(answer: Answer, { request, reply }: Exchange): FastifyReply {
+function send(console: Console, answer: Answer, { request, reply }: Exchange): FastifyReply {
   switch (answer.is) {
     case 'page':
       reply.code(answer.status ?? 200).type('text/html; charset=utf-8');
@@ -155,7 +160,7 @@ function send(answer: Answer, { request, reply }: Exchange): FastifyReply {
       reply.header('content-disposition', `attachment; filename="${answer.name}"`);
       return reply.type(answer.type).send(Readable.from(answer.pieces));
     case 'events':
-      return sendEvents(answer.events, { request, reply });
+      return sendEvents(console, answer.events, { request, reply });
     case 'redirect':
       if (answer.cookie !== undefined) reply.header('set-cookie', answer.cookie);
       return reply.redirect(answer.to, 303);
@@ -166,11 +171,18 @@ function send(answer: Answer, { request, reply }: Exchange): FastifyReply {
 
 /** Data of several lines goes as several lines of data, which a browser joins again. */
 function sendEvents(
+  { metrics: { streams } }: Console,
   events: Extract<Answer, { is: 'events' }>['events'],
   { request, reply }: Exchange,
 ): FastifyReply {
   const gone = new AbortController();
-  request.raw.on('close', () => gone.abort());
+  streams.inc();
+  reply.raw.on('close', () => {
+    streams.dec();
+    gone.abort();
+  });
+  // A laptop that sleeps says nothing, and takes nothing: it asks again when it wakes.
+  request.raw.setTimeout(takenWithinMs, () => reply.raw.destroy());
   const lines = async function* () {
     for await (const { event, data, id } of events(gone.signal)) {
       const fields = [

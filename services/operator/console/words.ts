@@ -53,6 +53,8 @@ export const words = {
   },
   signedIn: (name: string, role: string) => `${name}, ${role}`,
   logOut: 'Log out',
+  away: 'PostgreSQL does not answer. Nothing is lost by that: load this again when it is back.',
+  copied: 'The ledger is in Spanner: this is its copy in PostgreSQL, about two seconds old.',
   pagesLabel: 'Pages',
   find: 'Find a payment',
   findButton: 'Find',
@@ -145,8 +147,7 @@ export const words = {
     reset: 'Clear',
     csv: 'Download as CSV',
     more: 'Older payments',
-    lookedUntil:
-      'Looked through the 10 000 newest payments that the rest of the filter fits, back to',
+    lookedUntil: 'Looked through the 10 000 newest that the rest of the filter fits, back to',
     lookFurther: 'Look further back',
     heads: ['Accepted', 'Partner', 'Payment', 'Reference', 'Status', { figure: 'Amount' }],
     empty: 'No payment fits. Clear the filter, or look at another time.',
@@ -248,8 +249,7 @@ export const words = {
       `signature ${verified ? 'verified' : 'WRONG'}, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`,
     receiver: 'Received by the partner',
     raw: 'Raw forms',
-    rawHint:
-      'The row, the events as published and the webhooks as sent. What looks like a card’s number is masked.',
+    rawHint: 'The row, the events and the webhooks as they went out, without card numbers.',
     showRaw: 'Show the raw forms',
     noAmount: 'no amount yet',
     noId: 'This is no id of a payment: those have 36 characters. Search for it by what else you have.',

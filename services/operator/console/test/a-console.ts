@@ -1,8 +1,11 @@
+import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import type { TestContext } from 'node:test';
 import { createTestDatabase, freePort, startService, testPart } from '@triplock/testing';
+import { Compile } from 'typebox/schema';
 import { runOperator } from '../../test/run-operator.ts';
-import type { Role } from '../console.ts';
+import type { Role, Route } from '../console.ts';
+import { description } from '../routes.ts';
 
 /** What came back: headers by lower-case name; the text of an event stream is not waited for. */
 export type Answered = {
@@ -19,9 +22,16 @@ export type Asking = {
   body?: Readonly<Record<string, string>> | string;
 };
 
-/** A console as a process of its own, on a database of its own. */
-export async function aConsole(t: TestContext, settings: Readonly<Record<string, string>> = {}) {
+type Settings = Readonly<Record<string, string>>;
+type Store = Awaited<ReturnType<typeof createTestDatabase>>;
+
+/** A console as a process of its own, on a database of its own; settings may follow from that. */
+export async function aConsole(
+  t: TestContext,
+  wanted: Settings | ((store: Store) => Promise<Settings>) = {},
+) {
   const store = await createTestDatabase(t);
+  const settings = typeof wanted === 'function' ? await wanted(store) : wanted;
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
   const service = startService(t, new URL('../main.ts', import.meta.url), {
@@ -63,6 +73,32 @@ export async function aConsole(t: TestContext, settings: Readonly<Record<string,
 
 /** A test's own console. */
 export type AConsole = Awaited<ReturnType<typeof aConsole>>;
+
+type Described = {
+  paths: Record<string, Record<string, { responses: Record<string, Response | Reference> }>>;
+  components: { responses: Record<string, Response> };
+};
+type Response = { content: Record<string, { schema: object }> };
+type Reference = { $ref: string };
+
+const document = JSON.parse(JSON.stringify(description)) as Described;
+
+/** Fails where an answer of the API is not as the OpenAPI document says. */
+export function assertDescribed(
+  { method, path }: Pick<Route, 'method' | 'path'>,
+  { status, headers, text }: Answered,
+): void {
+  const operation = document.paths[path.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()];
+  const [type = ''] = String(headers['content-type']).split(';');
+  const { components } = document;
+  const found = operation?.responses[status] ?? { content: {} };
+  const isShared = '$ref' in found;
+  const { content } = isShared ? components.responses[found.$ref.split('/').at(-1)!]! : found;
+  const schema = content[type]?.schema;
+  assert.ok(schema, `${method} ${path}: ${status} as ${type} is not described: ${text}`);
+  const [conforms, errors] = Compile({ components, ...schema }).Errors(JSON.parse(text));
+  assert.ok(conforms, `${method} ${path}: ${JSON.stringify(errors.slice(0, 5))} in ${text}`);
+}
 
 function send(url: string, { method = 'GET', headers = {}, body }: Asking = {}): Promise<Answered> {
   const isForm = typeof body === 'object';
