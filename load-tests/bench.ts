@@ -5,6 +5,7 @@ import { type Terminal, openTerminal, style, wholeNumber } from '@triplock/opera
 import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
 import { drainBacklog, mayBeAway, type Outage, renderBacklogs } from './bench/backlogs.ts';
 import { compareWith, renderCommits } from './bench/compare-commits.ts';
+import { renderConsoleCosts, runConsoleCosts } from './bench/console-costs.ts';
 import { countAll, renderCounts } from './bench/counts-guard.ts';
 import type { Size } from './bench/many-payments.ts';
 import { type BenchOptions, measuredServices, readBenchOptions } from './bench/measurements.ts';
@@ -42,7 +43,9 @@ drift. docs/costs.md says how to read it.
   --plans N        instead: makes so many payments in every layer by SQL, and says which statement would
                    read all of a table that grows. Exit code 1 when one does
                    that is not excused
-  --ledger-rows N  with --audit or --plans: so many more before them, of days that were reaped elsewhere
+  --console N      instead: makes so many payments by SQL, asks for every page of the console, and looks
+                   at every process. Exit code 1 when a page's median is above 100 ms
+  --ledger-rows N  with --audit, --plans or --console: so many more before them, of days that were reaped elsewhere
   --json           prints { ok, rig, settings, audit, repetitions }
   --help
 `;
@@ -103,6 +106,13 @@ function conclude(terminal: Terminal, report: { ok: boolean }, lines: readonly s
   for (const line of lines) terminal.line(line);
   terminal.result(report);
   if (!report.ok) process.exitCode = 1;
+}
+
+async function consoleAtSize(listening: Listening, size: Size): Promise<void> {
+  const { terminal } = listening;
+  const own = { ...listening, name: 'bench', settings: atSizeSettings() } as const;
+  const report = await onOwnSystem(own, (system) => runConsoleCosts({ system, terminal }, size));
+  conclude(terminal, report, renderConsoleCosts(report));
 }
 
 async function plansAtSize(listening: Listening, size: Size): Promise<void> {
@@ -207,6 +217,7 @@ await runCommand({
     backlog: { type: 'string' },
     audit: { type: 'string' },
     plans: { type: 'string' },
+    console: { type: 'string' },
     'ledger-rows': { type: 'string' },
     json: { type: 'boolean' },
   },
@@ -225,11 +236,14 @@ await runCommand({
     const listening = { terminal, signal: interrupted() };
     const payments = wholeNumber(values.audit, { option: 'audit', min: 1, max: 100_000_000 });
     const planned = wholeNumber(values.plans, { option: 'plans', min: 50_000, max: 100_000_000 });
+    const shown = wholeNumber(values.console, { option: 'console', min: 1_000, max: 100_000_000 });
     const limits = { option: 'ledger-rows', min: 0, max: 100_000_000 };
     const ledgerRows = wholeNumber(values['ledger-rows'], limits) ?? 0;
     if (payments !== undefined) return auditAtSize(listening, { payments, ledgerRows });
     if (planned !== undefined) return plansAtSize(listening, { payments: planned, ledgerRows });
-    if (ledgerRows > 0) throw new UsageError('--ledger-rows goes with --audit or --plans');
+    if (shown !== undefined) return consoleAtSize(listening, { payments: shown, ledgerRows });
+    if (ledgerRows > 0)
+      throw new UsageError('--ledger-rows goes with --audit, --plans or --console');
     if (values.counts) return guardCounts(listening);
     const backlog = wholeNumber(values.backlog, { option: 'backlog', min: 100, max: 10_000_000 });
     if (backlog !== undefined) return backlogs(listening, options, backlog);

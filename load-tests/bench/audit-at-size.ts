@@ -98,7 +98,8 @@ type Measuring = { system: System; database: Database; terminal: Terminal };
 /** The payment that the others are to be like, in every layer. */
 export async function payModel(system: System): Promise<string> {
   const partner = system.partner('acme');
-  const { body } = await partner.pay('bench-model', { amount: 1_250, currency: 'EUR' });
+  const order = { amount: 1_250, currency: 'EUR', reference: 'bench' };
+  const { body } = await partner.pay('bench-model', order);
   const { ok } = await askAuditor(asking(system, { depth: 'some', waitMs: 60_000 }));
   if (!ok) throw new Error('the payment that the others are to be like did not come to its end');
   return (JSON.parse(body) as { id: string }).id;

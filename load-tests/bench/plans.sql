@@ -4,17 +4,19 @@
 -- So many cards that succeeded, and a refund of each, with what the provider's journal has of them.
 -- As the owner, without triggers, of payments that many-payments.sql made. $1 how many.
 WITH chosen AS MATERIALIZED (
-  SELECT t, gen_random_uuid() AS card, gen_random_uuid() AS refund
+  SELECT t, 'bench-card-' || idempotency_key AS key,
+         auditor.derive_id('payment', partner_id, 'bench-card-' || idempotency_key) AS card,
+         auditor.derive_id('refund', partner_id, 'bench-card-' || idempotency_key) AS refund
   FROM ledger.transactions AS t WHERE kind = 'payment' LIMIT $1::integer
 ), cards AS (
   INSERT INTO ledger.transactions
-  SELECT (jsonb_populate_record(t, jsonb_build_object('txn_id', card, 'idempotency_key', card,
+  SELECT (jsonb_populate_record(t, jsonb_build_object('txn_id', card, 'idempotency_key', key,
     'payment_method', 'pm_card_visa', 'provider', 'stripe', 'provider_intent_id', 'pi_' || card,
     'provider_charge_id', 'ch_' || card, 'refund_reserved', 1, 'amount_refunded', 1))).*
   FROM chosen
 ), refunds AS (
   INSERT INTO ledger.transactions
-  SELECT (jsonb_populate_record(t, jsonb_build_object('txn_id', refund, 'idempotency_key', refund,
+  SELECT (jsonb_populate_record(t, jsonb_build_object('txn_id', refund, 'idempotency_key', key,
     'kind', 'refund', 'payment_id', card, 'requested_amount', 1, 'amount', 1,
     'provider', 'stripe', 'provider_refund_id', 're_' || refund))).*
   FROM chosen

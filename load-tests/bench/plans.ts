@@ -93,11 +93,8 @@ export async function runPlans(
   const limits = { connectionsMax: 1, statementTimeoutMs: 3_600_000 };
   const database = openForCommand({ url, applicationName: 'bench', ...limits });
   try {
-    await makePayments({ url, terminal, signal: system.signal }, await payModel(system), size);
-    terminal.note('cards, refunds and claims beside them');
-    await database.query(sql.makeOthers, [Math.ceil(size.payments / 10)]);
-    await database.query(sql.makeClaims, [size.payments]);
-    await database.query('VACUUM (ANALYZE)');
+    const making = { url, terminal, signal: system.signal };
+    await makeEveryLayer(making, { database, modelId: await payModel(system), size });
     const statements = listStatements();
     const all = await findReadingAll(database, statements);
     const findings = all.filter(({ statement }) => !(statement in readsAll));
@@ -108,6 +105,18 @@ export async function runPlans(
   } finally {
     await database.close();
   }
+}
+
+/** Payments of that size like the model, and beside them cards, refunds and claims. */
+export async function makeEveryLayer(
+  making: Parameters<typeof makePayments>[0],
+  { database, modelId, size }: { database: Database; modelId: string; size: Size },
+): Promise<void> {
+  await makePayments(making, modelId, size);
+  making.terminal.note('cards, refunds and claims beside them');
+  await database.query(sql.makeOthers, [Math.ceil(size.payments / 10)]);
+  await database.query(sql.makeClaims, [size.payments]);
+  await database.query('VACUUM (ANALYZE)');
 }
 
 type Node = {
