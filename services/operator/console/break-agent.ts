@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { wordsOf } from '../command.ts';
 import type { Config } from './config.ts';
 import { Refusal } from './console.ts';
+import * as json from './schema.ts';
 
 /** A failure that can be made to happen, as `npm run scenario -- --list --json` prints it. */
 export type KnownScenario = {
@@ -139,3 +140,46 @@ async function ask({ url, token }: Agent, { path, signal, order }: Question): Pr
   const { error } = (await answer.json()) as { error: string };
   throw new Refusal(answer.status === 409 ? 'conflict' : 'invalid_request', error);
 }
+
+const limits = json.object({ min: json.whole, max: json.whole });
+
+/** What is given to programs of what there is to break, and of what is under way. */
+export const breakSchemas: json.Schemas = {
+  Break: json.object(
+    {
+      agent: { type: 'string', enum: ['none', 'away', 'up'] },
+      why: { ...json.text, description: 'of an agent that is away' },
+      job: json.refOrNull('Job'),
+      processes: json.listOf(json.ref('Breakable')),
+      scenarios: json.listOf(json.ref('Scenario')),
+      guards: json.listOf(json.text),
+      loadLimits: json.byName(limits),
+    },
+    ['why', 'job', 'processes'],
+  ),
+  Job: json.shapeOf<Job>(
+    {
+      id: json.whole,
+      order: { type: 'object', description: 'what was asked for' },
+      command: json.text,
+      startedAt: json.time,
+      state: json.text,
+      endedAt: json.time,
+      story: json.listOf(json.ref('StoryLine')),
+    },
+    ['endedAt'],
+  ),
+  StoryLine: json.shapeOf<Job['story'][number]>({
+    at: json.time,
+    kind: { type: 'string', enum: ['told', 'aside'] },
+    text: json.text,
+  }),
+  Breakable: json.shapeOf<Breakable>({
+    name: json.text,
+    state: { type: 'string', enum: ['running', 'paused', 'gone'] },
+  }),
+  Scenario: json.shapeOf<KnownScenario>(
+    { name: json.text, failure: json.text, absorbedBy: json.text, shows: json.text },
+    ['shows'],
+  ),
+};

@@ -16,9 +16,9 @@ import { actForm } from './acts-pages.ts';
 import { mayAct, Refusal, type Answer, type Console, type Session, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import { kindsOfActs, type ActName } from './kinds-of-acts.ts';
-import { describeCopy, masked } from './payment.ts';
+import { describeCopy } from './payment.ts';
 import * as json from './schema.ts';
-import { id, number, paymentLink, table, time } from './shown.ts';
+import { id, masked, number, paymentLink, table, time } from './shown.ts';
 import { words } from './words.ts';
 
 const say = words.deadLetters;

@@ -1,5 +1,6 @@
 import { problemSchema } from '@triplock/contracts';
 import { actSchemas } from './acts.ts';
+import { breakSchemas } from './break-agent.ts';
 import { refusals, type RefusalCode, type Route } from './console.ts';
 import { letterSchemas } from './dead-letters-page.ts';
 import { flowSchemas } from './flow-history.ts';
@@ -32,6 +33,7 @@ const schemas: json.Schemas = {
   ...actSchemas,
   ...sessionSchemas,
   ...letterSchemas,
+  ...breakSchemas,
   Problem: {
     ...problemSchema,
     properties: {
@@ -129,6 +131,11 @@ const readings: Readonly<Record<string, Reading>> = {
   ),
   '/api/v1/acts': reading('listActs', 'Acts', 'Who did what and why, newest first.', actsBy),
   '/api/v1/acts/{id}': reading('readAct', 'Act', 'One act.'),
+  '/api/v1/break': reading(
+    'readBreak',
+    'Break',
+    'What of a demo can be broken, and what is under way; there is none in production.',
+  ),
   '/api/v1/session': reading(
     'readSession',
     'Session',
@@ -158,8 +165,15 @@ const fieldsOfActs: Readonly<Record<string, Readonly<Record<string, string>>>> =
   'partners.revoke-key': { partner: 'whose', prefix: 'the beginning of the key' },
   'partners.card-numbers': { partner: 'whose', allowed: '`yes` or `no`' },
   'partners.rotate-secret': { partner: 'whose', endpoint: 'its id', again: '`yes`: even early' },
+  'scenarios.run': { scenario: 'its name', without: 'a guard; by itself: what shows it best' },
+  'load.run': { ratePerSecond: 'payments', seconds: 'how long', duplicatesPercent: 'sent again' },
+  'job.cancel': { job: 'its number' },
+  'processes.kill': { process: 'its name' },
+  'processes.pause': { process: 'its name' },
+  'processes.continue': { process: 'its name' },
+  'processes.start': { process: 'its name' },
 } satisfies Record<ActName, object>;
-const notNeeded = ['since', 'until', 'again', 'form'];
+const notNeeded = ['since', 'until', 'again', 'form', 'scenario', 'without'];
 
 const requestId = { 'Request-Id': { $ref: '#/components/headers/RequestId' } };
 

@@ -1,8 +1,9 @@
-import { hasCardNumber, type TxnId } from '@triplock/payments';
+import type { TxnId } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { describeCopyUntil, readCopyUntil, readEffects, type Effects } from '../effects.ts';
 import type { Console } from './console.ts';
 import * as json from './schema.ts';
+import { masked } from './shown.ts';
 import { words } from './words.ts';
 
 const sql = loadStatements(import.meta.url, 'payment.sql', [
@@ -183,19 +184,6 @@ export function maskedTexts<
   return { ...row, key: masked(row.key), reference, ...('details' in row && { details }) };
 }
 
-const longNumber = /\d(?:[^\p{L}\d]{0,3}\d){11,}/gu;
-const mask = '[card number masked]';
-
-/**
- * A text without what looks like a card's number. Partners may be allowed to send such, and then it
- * is kept; a person who looks at a payment has no need of it (PCI DSS 4.0, requirement 3.4.1).
- */
-export function masked(text: string): string {
-  if (!hasCardNumber(text)) return text;
-  const rest = text.replaceAll(longNumber, (run) => (hasCardNumber(run) ? mask : run));
-  return hasCardNumber(rest) ? mask : rest;
-}
-
 /** What of one payment is given to programs, beside what the layers have. */
 export const viewSchemas: json.Schemas = {
   Payment: json.shapeOf<PaymentView>(
@@ -208,6 +196,7 @@ export const viewSchemas: json.Schemas = {
       webhooks: json.listOf(json.ref('Webhook')),
       entries: json.listOf(json.ref('Entry')),
       events: json.listOf(json.ref('Event')),
+      disputes: json.listOf(json.ref('Dispute')),
       deadLetters: json.listOf(json.ref('DeadRecord')),
     },
     ['row'],
@@ -237,14 +226,12 @@ export const viewSchemas: json.Schemas = {
     reserved: json.minorUnits,
     authorizedAt: json.orNull(json.time),
     actionExpiresAt: json.orNull(json.time),
-    disputedAt: json.orNull(json.time),
     dueAt: json.orNull(json.time),
     closedBy: json.orNull(json.uuid),
     provider: json.orNull(json.text),
     intentId: json.orNull(json.text),
     chargeId: json.orNull(json.text),
     refundId: json.orNull(json.text),
-    disputeId: json.orNull(json.text),
     traceId: json.orNull(json.text),
     fingerprint: json.text,
     version: json.whole,
@@ -268,6 +255,12 @@ export const viewSchemas: json.Schemas = {
     failureCode: json.orNull(json.text),
     createdAt: json.time,
     settledAt: json.orNull(json.time),
+  }),
+  Dispute: json.shapeOf<Dispute>({
+    id: json.text,
+    amount: json.minorUnits,
+    reason: json.text,
+    at: json.time,
   }),
   JournalEntry: json.shapeOf<JournalEntry>({
     kind: json.text,

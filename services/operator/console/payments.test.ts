@@ -9,8 +9,9 @@ import {
 import type { Queryable } from '@triplock/postgres';
 import { createTestDatabase } from '@triplock/testing';
 import { Refusal } from './console.ts';
-import { masked, viewPayment } from './payment.ts';
+import { viewPayment } from './payment.ts';
 import { findTransactions, listPayments, type PaymentFilter } from './payments.ts';
+import { masked } from './shown.ts';
 
 const partners = ['acme', 'globex', 'initech'] as const;
 const each = 40;

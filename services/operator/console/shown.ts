@@ -1,3 +1,4 @@
+import { hasCardNumber } from '@triplock/payments';
 import { formatSpan } from '../terminal.ts';
 import { html, type Html, type Shown } from './html.ts';
 import { words } from './words.ts';
@@ -173,4 +174,17 @@ export function facts(pairs: readonly (readonly [name: string, value: Shown])[])
 /** The first text of a query's field, trimmed; nothing where it is empty. */
 export function field(query: URLSearchParams, name: string): string | undefined {
   return query.get(name)?.trim() || undefined;
+}
+
+const longNumber = /\d(?:[^\p{L}\d]{0,3}\d){11,}/gu;
+const mask = '[card number masked]';
+
+/**
+ * A text without what looks like a card's number. Partners may be allowed to send such, and then it
+ * is kept; a person who looks at a payment has no need of it (PCI DSS 4.0, requirement 3.4.1).
+ */
+export function masked(text: string): string {
+  if (!hasCardNumber(text)) return text;
+  const rest = text.replaceAll(longNumber, (run) => (hasCardNumber(run) ? mask : run));
+  return hasCardNumber(rest) ? mask : rest;
 }
