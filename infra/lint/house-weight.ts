@@ -19,8 +19,8 @@ export type Weight = {
 
 /** Counts follow from subjects: who reaches one of these looks first for what has no user. */
 export const limits: Readonly<Omit<Weight, 'medianLines'>> = {
-  files: 1_060,
-  productFiles: 512,
+  files: 1_090,
+  productFiles: 530,
   dust: 30,
   parts: 5,
   circles: 0,

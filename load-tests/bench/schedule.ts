@@ -59,7 +59,7 @@ export type Series = {
   replicas: number;
 };
 
-/** Measures so many times and audits at the end. Without `runOnly` the services stay as they are. */
+/** Measures some repetitions, then audits. Without `runOnly` the services stay as they are. */
 export async function measure(
   { system, terminal, profile }: { system: System; terminal: Terminal; profile?: string },
   { options, from, to }: { options: BenchOptions; from: number; to: number },
@@ -115,7 +115,7 @@ const rates = [50, 200, 600, 1_000];
 const coldRate = 200;
 
 /** Everything once. The terminal is told what it does. */
-export async function repeatOnce(bench: Bench): Promise<Repetition> {
+async function repeatOnce(bench: Bench): Promise<Repetition> {
   const { system, terminal, options } = bench;
   const alone = bench.own && (await runAlone(bench, bench.own.runOnly));
   await warmUp(bench, measuredServices);

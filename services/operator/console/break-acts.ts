@@ -7,8 +7,10 @@ import {
   orderAgent,
   type Job,
 } from './break-agent.ts';
-import { breakWords as say } from './break-words.ts';
 import type { Console } from './console.ts';
+import { words } from './words.ts';
+
+const say = words.breaking;
 
 /** Who may break things, where that is possible at all, and where it is seen. */
 const breaking = { role: 'admin', except: 'production', then: '/break' } as const;

@@ -10,7 +10,6 @@ import {
   type Job,
   type KnownScenario,
 } from './break-agent.ts';
-import { breakWords as say } from './break-words.ts';
 import {
   mayAct,
   Refusal,
@@ -25,6 +24,8 @@ import { html, type Html, type Shown } from './html.ts';
 import { breakingActs } from './break-acts.ts';
 import { id, seconds, state, table, time } from './shown.ts';
 import { words } from './words.ts';
+
+const say = words.breaking;
 
 const except = 'production';
 
