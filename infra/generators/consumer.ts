@@ -110,6 +110,11 @@ LEFT JOIN ${name}.cursors ${name}_cursor
 `,
     },
     {
+      file: 'services/operator/console/payment-layers.ts',
+      after: `    isPastFeed: json.flag,\n`,
+      text: `    ${name}Rows: json.whole,\n    ${name}ReceivedAt: json.orNull(json.time),\n    isPast${own}: json.flag,\n`,
+    },
+    {
       file: 'services/operator/trace.ts',
       after: `      what: inboxOf(event.feedRows, { isApplied: event.isPastFeed }),\n    },\n`,
       text: `    {

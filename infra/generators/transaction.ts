@@ -111,7 +111,7 @@ function inGateway(name: string, Name: string): Insertion[] {
     },
     {
       file: routes,
-      before: `  addRefundRoutes(app, gateway, read);`,
+      before: `  addFollowUpRoutes(app, gateway, read);`,
       text: `  add${Name}Routes(app, gateway, read);\n`,
     },
     {

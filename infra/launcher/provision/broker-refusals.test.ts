@@ -222,7 +222,12 @@ function callsTo({ eventsTopic, subscriptions }: PubSubWithIam['names']): readon
   const withInbox = declarations.filter(({ inbox }) => inbox);
   const getsTopic = [...publishers, ...withInbox].map(({ name }) => name);
   return [
-    ['publish', ['outbox-dispatcher'], { topic, messages: [{ data: Buffer.from('forged') }] }],
+    // The operator's own are messages that a consumer refused, published again.
+    [
+      'publish',
+      [...publishers.map(({ name }) => name), 'operator'],
+      { topic, messages: [{ data: Buffer.from('forged') }] },
+    ],
     ['getTopic', getsTopic, { topic }],
     ['createTopic', [], { name: path(`topics/${eventsTopic}-new`) }],
     ['updateTopic', [], { topic: { name: topic }, updateMask }],

@@ -32,7 +32,7 @@ test('a refund comes out of the topic as it went in', () => {
     fc.property(anyAcceptedRefund, (each) => {
       assert.deepEqual(decodeAccepted(received(each)), {
         outcome: 'refund',
-        refund: each,
+        followUp: each,
         traceparent,
       });
     }),
