@@ -1,13 +1,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type SettingsOfServices, UsageError, runCommand } from '@triplock/launcher';
+import type { System } from '@triplock/demo';
 import { type Terminal, openTerminal, style, wholeNumber } from '@triplock/operator';
 import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
 import { drainBacklog, mayBeAway, type Outage, renderBacklogs } from './bench/backlogs.ts';
-import { compareWith, renderCommits } from './bench/compare-commits.ts';
+import {
+  type Comparison,
+  compareGrown,
+  compareWith,
+  renderComparison,
+} from './bench/comparisons.ts';
 import { renderConsoleCosts, runConsoleCosts } from './bench/console-costs.ts';
 import { countAll, renderCounts } from './bench/counts-guard.ts';
-import type { Size } from './bench/many-payments.ts';
 import { type BenchOptions, measuredServices, readBenchOptions } from './bench/measurements.ts';
 import { renderPlans, runPlans } from './bench/plans.ts';
 import { profiledSettings } from './bench/runs.ts';
@@ -33,6 +38,8 @@ drift. docs/costs.md says how to read it.
   --profile DIR    writes a CPU profile of every service there, of one more window, when it is warm
   --compare COMMIT instead: runs a commit beside this clone, loads them in turn, and says which figures
                    moved beyond the noise; N pairs of runs by --repeat (8)
+  --grown N        instead: runs two systems of this clone, one of them with so many ledger rows, loads
+                   them in turn, and says what moved; N pairs of runs by --repeat (8)
   --counts         instead: what servers are asked for a payment, at known batches. Exit code 1 when
                    anything is above its limit. It depends on no machine's speed
   --backlog N      instead: takes each service behind the gateway away while so many payments come, and
@@ -108,43 +115,31 @@ function conclude(terminal: Terminal, report: { ok: boolean }, lines: readonly s
   if (!report.ok) process.exitCode = 1;
 }
 
-async function consoleAtSize(listening: Listening, size: Size): Promise<void> {
+/** On a system of its own, what is read there of so many payments. */
+async function atSize<Report extends { ok: boolean }>(
+  listening: Listening,
+  run: (on: { system: System; terminal: Terminal }) => Promise<Report>,
+  render: (report: Report) => string[],
+): Promise<void> {
   const { terminal } = listening;
   const own = { ...listening, name: 'bench', settings: atSizeSettings() } as const;
-  const report = await onOwnSystem(own, (system) => runConsoleCosts({ system, terminal }, size));
-  conclude(terminal, report, renderConsoleCosts(report));
-}
-
-async function plansAtSize(listening: Listening, size: Size): Promise<void> {
-  const { terminal } = listening;
-  const own = { ...listening, name: 'bench', settings: atSizeSettings() } as const;
-  const report = await onOwnSystem(own, (system) => runPlans({ system, terminal }, size));
-  conclude(terminal, report, renderPlans(report));
-}
-
-/** On a system of its own. */
-async function auditAtSize(listening: Listening, size: Size): Promise<void> {
-  const { terminal } = listening;
-  const own = { ...listening, name: 'bench', settings: atSizeSettings() } as const;
-  const report = await onOwnSystem(own, (system) => runAuditAtSize({ system, terminal }, size));
-  conclude(terminal, report, renderSizes(report));
+  const report = await onOwnSystem(own, (system) => run({ system, terminal }));
+  conclude(terminal, report, render(report));
 }
 
 // Fewer pairs see only large changes.
 const pairs = 8;
 
-async function compareCommits(
-  commit: string,
-  listening: Listening,
-  options: BenchOptions,
+async function comparePairs(
+  { listening, options, settings }: Pairing,
+  compare: (comparing: Listening & Omit<Pairing, 'listening'>) => Promise<Comparison>,
 ): Promise<void> {
-  const { terminal } = listening;
-  if (options.repeat < 2) throw new UsageError('--compare takes two pairs at least: --repeat 2');
-  const settings = benchSettings(undefined, noTracing);
-  const comparison = await compareWith(commit, { ...listening, settings, options });
-  for (const line of renderCommits(comparison)) terminal.line(line);
-  terminal.result(comparison);
+  if (options.repeat < 2) throw new UsageError('a comparison takes two pairs at least: --repeat 2');
+  const comparison = await compare({ ...listening, settings, options });
+  for (const line of renderComparison(comparison)) listening.terminal.line(line);
+  listening.terminal.result(comparison);
 }
+type Pairing = { listening: Listening; options: BenchOptions; settings: SettingsOfServices };
 
 /** On a system of its own, with every service as it comes. */
 async function guardCounts(listening: Listening): Promise<void> {
@@ -213,6 +208,7 @@ await runCommand({
     tracing: { type: 'string' },
     markdown: { type: 'string' },
     compare: { type: 'string' },
+    grown: { type: 'string' },
     counts: { type: 'boolean' },
     backlog: { type: 'string' },
     audit: { type: 'string' },
@@ -239,17 +235,35 @@ await runCommand({
     const shown = wholeNumber(values.console, { option: 'console', min: 1_000, max: 100_000_000 });
     const limits = { option: 'ledger-rows', min: 0, max: 100_000_000 };
     const ledgerRows = wholeNumber(values['ledger-rows'], limits) ?? 0;
-    if (payments !== undefined) return auditAtSize(listening, { payments, ledgerRows });
-    if (planned !== undefined) return plansAtSize(listening, { payments: planned, ledgerRows });
-    if (shown !== undefined) return consoleAtSize(listening, { payments: shown, ledgerRows });
+    if (payments !== undefined) {
+      const size = { payments, ledgerRows };
+      return atSize(listening, (on) => runAuditAtSize(on, size), renderSizes);
+    }
+    if (planned !== undefined) {
+      const size = { payments: planned, ledgerRows };
+      return atSize(listening, (on) => runPlans(on, size), renderPlans);
+    }
+    if (shown !== undefined) {
+      const size = { payments: shown, ledgerRows };
+      return atSize(listening, (on) => runConsoleCosts(on, size), renderConsoleCosts);
+    }
     if (ledgerRows > 0)
       throw new UsageError('--ledger-rows goes with --audit, --plans or --console');
     if (values.counts) return guardCounts(listening);
     const backlog = wholeNumber(values.backlog, { option: 'backlog', min: 100, max: 10_000_000 });
     if (backlog !== undefined) return backlogs(listening, options, backlog);
-    if (values.compare !== undefined) {
-      const repeat = values.repeat === undefined ? pairs : options.repeat;
-      return compareCommits(values.compare, listening, { ...options, repeat });
+    const repeat = values.repeat === undefined ? pairs : options.repeat;
+    const pairing = { listening, options: { ...options, repeat } };
+    const commit = values.compare;
+    if (commit !== undefined) {
+      const settings = benchSettings(undefined, noTracing);
+      return comparePairs({ ...pairing, settings }, (each) => compareWith(commit, each));
+    }
+    const grown = wholeNumber(values.grown, { option: 'grown', min: 1_000, max: 100_000_000 });
+    if (grown !== undefined) {
+      // An audit would read all of them meanwhile.
+      const settings = atSizeSettings();
+      return comparePairs({ ...pairing, settings }, (each) => compareGrown(grown, each));
     }
     const rig = describeRig();
     const folder = profile !== undefined && { profile: resolve(profile) };

@@ -4,7 +4,7 @@ import { globSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { parseIdempotencyKey, parseStrictJson, validatePaymentRequest } from '@triplock/contracts';
-import { changeOf } from './compare-commits.ts';
+import { changeOf } from './comparisons.ts';
 import { countsBetween, type CountReading } from './counts.ts';
 import { bodyOf, keyOf, openConnections, requestOf } from './load-generator.ts';
 import {

@@ -57,8 +57,18 @@ export const roleOf: Readonly<Record<MeasuredService, string>> = {
   auditor: 'auditor',
 };
 
-/** What runs beside the services: the servers that they stand on, and who receives the webhooks. */
-export const besideServices = ['redis', 'kafka', 'postgres', 'pubsub', 'catcher'] as const;
+/**
+ * What runs beside the services: the servers that they stand on, who receives the webhooks, and the
+ * provider of the cards.
+ */
+export const besideServices = [
+  'redis',
+  'kafka',
+  'postgres',
+  'pubsub',
+  'catcher',
+  'stripe-simulator',
+] as const;
 export type BesideServices = (typeof besideServices)[number];
 
 /** Somebody whose CPU is measured; all replicas of a service are one. */

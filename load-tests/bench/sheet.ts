@@ -51,18 +51,20 @@ export function tablesOf(report: BenchReport): Table[] {
   const { repetitions } = report;
   const hot = repetitions.flatMap(({ hotPath }) => hotPath ?? []);
   const together = repetitions.map(({ everything }) => everything);
+  const cards = repetitions.map((each) => each.cards);
   return [
     goalsTable(report),
     ...(hot.length > 0 ? [runTable('The hot path alone, at saturation', hot)] : []),
     ...stageTable(repetitions),
     runTable('Everything together, at saturation', together),
+    runTable('Cards, at saturation', cards),
     rateTable(repetitions),
     ...batchTable(repetitions),
     memoryTable(repetitions),
   ];
 }
 
-type Measured = Run & { emptyPost: EmptyPostRun };
+type Measured = Run & { emptyPost?: EmptyPostRun };
 
 function runTable(title: string, runs: readonly Measured[]): Table {
   const row = (name: string, figure: (run: Measured) => number | null | undefined, digits = 0) => [
@@ -86,7 +88,7 @@ function runTable(title: string, runs: readonly Measured[]): Table {
     row('all of it, µs CPU a payment', (run) => microsOf(run)),
     row('load generator, µs CPU a request', ({ load }) => load.cpuMicros / load.accepted),
     row('empty POST beside the same load, µs CPU', ({ emptyPost }) => emptyPostMicros(emptyPost)),
-    row('**until published, × an empty POST**', (run) => ratio(run), 1),
+    row('**until published, × an empty POST**', ratio, 1),
   ];
   return { title, heads: ['figure', 'median', 'min', 'max'], rows: rows.filter(isKnown) };
 }
@@ -111,10 +113,11 @@ function cell(values: readonly (number | null | undefined)[], digits = 0): strin
 function stageTable(repetitions: readonly Repetition[]): Table[] {
   const stages = repetitions.flatMap(({ stages: each }) => each ?? []);
   if (stages.length === 0) return [];
+  const besideOfStages = besideServices.filter((name) => name !== 'stripe-simulator');
   const rows = measuredServices.map((name) => {
     const over = (figure: (run: StageRun) => number | undefined) =>
       cell(stages.map((each) => figure(each[name])));
-    const beside = besideServices.map((each) => over(({ cpu }) => cpu[each]));
+    const beside = besideOfStages.map((each) => over(({ cpu }) => cpu[each]));
     const role = roleOf[name];
     const statements = cell(
       stages.map(({ [name]: { counts, of } }) => (counts?.roles[role]?.statements ?? NaN) / of),
@@ -131,7 +134,7 @@ function stageTable(repetitions: readonly Repetition[]): Table[] {
   return [
     {
       title: 'Each stage on a backlog, the later ones stopped; µs CPU a payment',
-      heads: ['stage', 'rate/s', 'its own', ...besideServices, 'statements a payment'],
+      heads: ['stage', 'rate/s', 'its own', ...besideOfStages, 'statements a payment'],
       rows,
     },
   ];
@@ -286,11 +289,11 @@ function microsOf(run: Pick<Run, 'cpu' | 'load'> | undefined, of?: readonly Cons
   return names.reduce((sum, name) => sum + (run.cpu[name] ?? 0), 0) / run.load.accepted;
 }
 
-function emptyPostMicros({ load, cpuMicros }: EmptyPostRun): number {
-  return cpuMicros / load.accepted;
+function emptyPostMicros(run: EmptyPostRun | undefined): number {
+  return run === undefined ? NaN : run.cpuMicros / run.load.accepted;
 }
 
-/** What gateway, worker and dispatcher take for a payment, by what an empty POST takes. */
+/** What gateway, worker and dispatcher take for a payment, by what an empty POST beside it takes. */
 export function ratio(run: Measured): number {
   return microsOf(run, pipelineServices) / emptyPostMicros(run.emptyPost);
 }

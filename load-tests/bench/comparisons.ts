@@ -1,8 +1,11 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { checkOut, type SettingsOfServices } from '@triplock/launcher';
+import type { System } from '@triplock/demo';
 import { renderTable, style } from '@triplock/operator';
 import { describeRig, onOwnSystem, type Launcher, type Listening, type Rig } from '../systems.ts';
+import { payModel } from './audit-at-size.ts';
+import { makePayments } from './many-payments.ts';
 import {
   besideServices,
   cpuBetween,
@@ -26,15 +29,18 @@ export type Change = {
   moved: boolean;
 };
 
-/** What `--compare` prints. */
-export type CommitComparison = {
+/** What `--compare` and `--grown` print. */
+export type Comparison = {
   rig: Rig;
-  commit: string;
+  /** What the two systems are. */
+  there: string;
+  here: string;
   pairs: number;
   changes: Readonly<Record<string, Change>>;
 };
 
 type Figures = Readonly<Record<string, number>>;
+type Pair = readonly [there: Figures, here: Figures];
 type Comparing = Listening & { settings: SettingsOfServices; options: BenchOptions };
 
 /**
@@ -44,34 +50,62 @@ type Comparing = Listening & { settings: SettingsOfServices; options: BenchOptio
  *
  * @throws UsageError for a commit that there is not.
  */
-export async function compareWith(name: string, comparing: Comparing): Promise<CommitComparison> {
-  const { terminal, signal, settings, options } = comparing;
-  const rig = describeRig();
+export async function compareWith(name: string, comparing: Comparing): Promise<Comparison> {
+  const { terminal } = comparing;
   const report = (line: string) => terminal.note(line);
   const checkout = checkOut(name, { purpose: 'compared', report });
   try {
     const launcher = (await import(
       pathToFileURL(join(checkout.folder, 'infra/launcher/index.ts')).href
     )) as Launcher;
-    const own = { terminal, signal, settings };
-    const pairs = await onOwnSystem({ ...own, name: 'compared', launcher }, (there) =>
-      onOwnSystem({ ...own, name: 'bench' }, (here) =>
-        withHelpers({ system: there, terminal, options }, (bench) =>
-          runPairs(bench, { ...bench, system: here }),
-        ),
-      ),
-    );
-    return { rig, commit: checkout.commit, pairs: pairs.length, changes: changesIn(pairs) };
+    const { pairs, rig } = await loadInTurn(comparing, { launcher });
+    const here = `here (${rig.commit})`;
+    return { rig, there: checkout.commit, here, pairs: pairs.length, changes: changesIn(pairs) };
   } finally {
     checkout.remove();
   }
 }
 
-async function runPairs(there: Bench, here: Bench): Promise<[there: Figures, here: Figures][]> {
+/**
+ * The same of two systems of this clone, of which one begins empty and the other with so many
+ * ledger rows of days that were reaped elsewhere.
+ */
+export async function compareGrown(ledgerRows: number, comparing: Comparing): Promise<Comparison> {
+  const { terminal, signal } = comparing;
+  const grow = async (system: System) => {
+    const making = { url: system.endpoints.postgres, terminal, signal };
+    await makePayments(making, await payModel(system), { payments: 0, ledgerRows });
+  };
+  const { pairs, rig } = await loadInTurn(comparing, { grow });
+  const here = `${ledgerRows} rows`;
+  return { rig, there: 'empty', here, pairs: pairs.length, changes: changesIn(pairs) };
+}
+
+type Different = { launcher?: Launcher; grow?: (here: System) => Promise<void> };
+
+async function loadInTurn(
+  { terminal, signal, settings, options }: Comparing,
+  { launcher, grow }: Different,
+): Promise<{ pairs: Pair[]; rig: Rig }> {
+  const rig = describeRig();
+  const own = { terminal, signal, settings };
+  const compared = { ...own, name: 'compared', ...(launcher && { launcher }) } as const;
+  const pairs = await onOwnSystem({ ...own, name: 'bench' }, async (here) => {
+    await grow?.(here);
+    return onOwnSystem(compared, (there) =>
+      withHelpers({ system: there, terminal, options }, (bench) =>
+        runPairs(bench, { ...bench, system: here }),
+      ),
+    );
+  });
+  return { pairs, rig };
+}
+
+async function runPairs(there: Bench, here: Bench): Promise<Pair[]> {
   const { terminal, options } = there;
   await warmUp(there, measuredServices);
   await warmUp(here, measuredServices);
-  const pairs: [Figures, Figures][] = [];
+  const pairs: Pair[] = [];
   for (let n = 1; n <= options.repeat; n += 1) {
     terminal.note(`pair ${n} of ${options.repeat}`);
     // Who goes first takes turns: the second finds another machine.
@@ -106,9 +140,7 @@ async function measure(bench: Bench): Promise<Figures> {
 }
 
 /** Each figure that both have. */
-function changesIn(
-  pairs: readonly (readonly [there: Figures, here: Figures])[],
-): CommitComparison['changes'] {
+function changesIn(pairs: readonly Pair[]): Comparison['changes'] {
   const names = Object.keys(pairs[0]?.[1] ?? {}).filter((name) => name in (pairs[0]?.[0] ?? {}));
   const changes = names.map((name) => {
     return [name, changeOf(pairs.map(([there, here]) => [there[name]!, here[name]!]))] as const;
@@ -138,7 +170,8 @@ export function changeOf(pairs: readonly (readonly [there: number, here: number]
 }
 
 /** The comparison for a terminal. */
-export function renderCommits({ commit, pairs, changes, rig }: CommitComparison): string[] {
+export function renderComparison({ there: one, here: other, ...rest }: Comparison): string[] {
+  const { pairs, changes } = rest;
   const right = (head: string) => ({ head, align: 'right' as const });
   const digits = (value: number) => value.toFixed(value < 10 ? 1 : 0);
   const percent = (ratio: number) => {
@@ -153,7 +186,7 @@ export function renderCommits({ commit, pairs, changes, rig }: CommitComparison)
     `${percent(between[0])} to ${percent(between[1])}`,
     moved ? style.good('moved') : '',
   ]);
-  const columns = [right(commit), right(`here (${rig.commit})`), right('change'), right('between')];
+  const columns = [right(one), right(other), right('change'), right('between')];
   return [
     ...renderTable([{ head: 'figure' }, ...columns, { head: '' }], rows),
     '',
