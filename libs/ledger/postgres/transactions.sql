@@ -67,19 +67,19 @@ ORDER BY currency
 -- length.
 -- A row: it is stored, with the version the payment has now. No row: the payment is final, of
 -- another version, has an intent already, or another transaction holds it: that intent must not be
--- confirmed. Whoever has to know which takes the row's lock first.
+-- confirmed. Whoever has to know which takes the row's lock first. The state is compared where the
+-- row is locked, as settle.sql does.
 WITH asked AS (
   SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[])
     AS asked (txn_id, version, provider, intent_id)
 ), free AS MATERIALIZED (
-  SELECT txn_id FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
+  SELECT txn_id, version, state, kind FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE ledger.transactions AS payment
 SET provider = asked.provider, provider_intent_id = asked.intent_id, version = payment.version + 1
-FROM asked JOIN free USING (txn_id)
-WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
-  AND payment.state = 'pending' AND payment.kind = 'payment'
+FROM asked JOIN free USING (txn_id, version)
+WHERE payment.txn_id = asked.txn_id AND free.state = 'pending' AND free.kind = 'payment'
   AND payment.provider_intent_id IS NULL
 RETURNING payment.txn_id, payment.version
 
@@ -283,7 +283,7 @@ SET version = version + 1,
           THEN hold_expires_at + (1 + random()) * interval '15 minutes' END
       )
     END
-FROM due WHERE target.txn_id = due.txn_id AND target.state = 'pending'
+FROM due WHERE target.txn_id = due.txn_id
 RETURNING target.txn_id, target.kind, target.version, target.traceparent
 
 -- name: wakeDue
@@ -298,19 +298,28 @@ RETURNING target.txn_id, target.kind, target.version, target.traceparent
 -- Refunds are locked before their payment and in the order of their ids, as everywhere, so that no
 -- two statements wait for each other. A second event with the same id waits at the insert until the
 -- first one's transaction ends.
+-- Every row is found by its id, and its state compared afterwards: the index of what is due holds
+-- every pending card there is, and a provider that was away reports of them all.
 WITH payment AS (
-  SELECT txn_id FROM ledger.transactions WHERE provider_intent_id = $4::text AND provider = $1::text
+  SELECT txn_id, state FROM ledger.transactions
+  WHERE provider_intent_id = $4::text AND provider = $1::text
+), concerned AS (
+  SELECT txn_id, true AS is_payment FROM payment WHERE state = 'pending'
+  UNION ALL
+  SELECT refund.txn_id, false FROM payment CROSS JOIN LATERAL (
+    SELECT txn_id, state, amount FROM ledger.transactions
+    WHERE payment_id = payment.txn_id OFFSET 0
+  ) AS refund
+  WHERE refund.state = 'pending' AND refund.amount IS NOT NULL
 ), waiting AS MATERIALIZED (
-  SELECT txn_id FROM ledger.transactions
-  WHERE state = 'pending' AND txn_id IN (
-    SELECT txn_id FROM payment
-    UNION ALL
-    SELECT refund.txn_id FROM ledger.transactions AS refund
-    JOIN payment ON refund.payment_id = payment.txn_id
-    WHERE refund.amount IS NOT NULL
-  )
-  ORDER BY payment_id IS NULL, txn_id
-  FOR NO KEY UPDATE
+  SELECT locked.txn_id
+  FROM (SELECT txn_id FROM concerned ORDER BY is_payment, txn_id) AS each
+  CROSS JOIN LATERAL (
+    SELECT txn_id, state FROM ledger.transactions
+    WHERE txn_id = each.txn_id OFFSET 0
+    FOR NO KEY UPDATE
+  ) AS locked
+  WHERE locked.state = 'pending'
 ), remembered AS (
   INSERT INTO ledger.provider_events (provider, event_id, event_type, intent_id)
   SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT FROM waiting)
@@ -320,7 +329,7 @@ WITH payment AS (
   UPDATE ledger.transactions AS target
   SET due_at = least(target.due_at, now() + $5::integer * interval '1 millisecond')
   FROM waiting, remembered
-  WHERE target.txn_id = waiting.txn_id AND target.state = 'pending'
+  WHERE target.txn_id = waiting.txn_id
   RETURNING target.txn_id
 )
 SELECT
