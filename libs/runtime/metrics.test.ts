@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { test } from 'node:test';
-import { createMetrics, Durations, Tally } from './metrics.ts';
+import { createMetrics, Durations, renderMetrics, Tally } from './metrics.ts';
 
 test('a tally shows every value from the start, and counts each by itself', async () => {
   const registry = createMetrics('test');
@@ -65,4 +65,34 @@ test('the lag of timers is shown without the period in which it is looked at', a
   const { min, p99 } = Object.fromEntries(lines.map(([, figure, lag]) => [figure, Number(lag)]));
   assert.ok(min! < 0.25, `a timer that was in time: ${min} s late`);
   assert.ok(p99! >= min!);
+});
+
+test('a figure that is asked for alone is as right as among all', async () => {
+  const registry = createMetrics('test');
+  const ask = async (name: string) => {
+    const text = await renderMetrics(registry, [name]);
+    const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    assert.ok(
+      lines.every((line) => line.startsWith(`${name}{`)),
+      text,
+    );
+    return lines.map((line) => Number(line.split(' ').at(-1)));
+  };
+  for (const name of [
+    'process_cpu_seconds_total',
+    'process_cpu_system_seconds_total',
+    'nodejs_heap_size_used_bytes',
+    'nodejs_heap_space_size_used_bytes',
+  ]) {
+    const figures = await ask(name);
+    assert.ok(Math.max(...figures) > 0, `${name}: ${figures.join()}`);
+  }
+  for (let times = 0; times < 2; times += 1) {
+    const looks = monitorEventLoopDelay({ resolution: 250 });
+    looks.enable();
+    while (looks.count < 2) await new Promise(setImmediate);
+    looks.disable();
+    const [p50] = await ask('nodejs_eventloop_lag_p50_seconds');
+    assert.ok(p50! > -0.1 && p50! < 0.25, `asked ${times + 1} times: ${p50} s late`);
+  }
 });

@@ -8,39 +8,55 @@ export { Counter, Gauge, Histogram, Registry };
  */
 const lagEveryMs = 250;
 
+/**
+ * Of the process's own figures the package brings several up to date with one of them, the first,
+ * and nobody may have asked for that one: by the name of each figure the name of the first.
+ */
+const broughtUpToDateBy = new WeakMap<Registry, ReadonlyMap<string, string>>();
+
 /** A registry with the process's own figures and a `service` label on every series. */
 export function createMetrics(service: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ service });
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagEveryMs });
+  let first = '';
+  const firsts = registry.getMetricsAsArray().map((metric) => {
+    if ('collect' in metric) first = metric.name;
+    return [metric.name, first] as const;
+  });
+  broughtUpToDateBy.set(registry, new Map(firsts));
   for (const figure of ['min', 'max', 'mean', 'p50', 'p90', 'p99']) {
     const lag = registry.getSingleMetric(`nodejs_eventloop_lag_${figure}_seconds`) as Gauge;
     Object.assign(lag, { collect: lessThePeriod });
   }
-  // The package brings it up to date with another one, which nobody may have asked for.
-  const cpu = registry.getSingleMetric('process_cpu_seconds_total')!;
-  const both = registry.getSingleMetric('process_cpu_user_seconds_total');
-  Object.assign(cpu, { collect: () => (both as unknown as { collect(): void }).collect() });
   return registry;
 }
 
 /**
  * Metrics as Prometheus reads them (text format 0.0.4): those of these names that there are, or all
- * without a name. What is not asked for is not put together, so that a few cost next to nothing.
+ * without a name. What is not asked for, nor needed for it, is not put together, so that a few cost
+ * next to nothing.
  */
 export async function renderMetrics(
   registry: Registry,
   names: readonly string[] = [],
 ): Promise<string> {
   if (names.length === 0) return registry.metrics();
-  const wanted = registry.getMetricsAsArray().filter(({ name }) => names.includes(name));
-  const texts = wanted.map(({ name }) => registry.getSingleMetricAsString(name));
-  return `${(await Promise.all(texts)).join('\n\n')}\n`;
+  const firsts = names.map((name) => broughtUpToDateBy.get(registry)?.get(name));
+  const needed = new Set([...names, ...firsts]);
+  // In the registry's order, in which the first one is before those that it brings up to date.
+  const told = registry.getMetricsAsArray().filter(({ name }) => needed.has(name));
+  const texts = told.map(async ({ name }) => {
+    const text = await registry.getSingleMetricAsString(name);
+    return names.includes(name) ? [text] : [];
+  });
+  return `${(await Promise.all(texts)).flat().join('\n\n')}\n`;
 }
 
 /**
  * Node measures from one look to the next, so that a timer in time would count as late by the whole
- * period. What is shown was set just before, when `nodejs_eventloop_lag_seconds` was collected.
+ * period. What is shown was set just before, because `nodejs_eventloop_lag_seconds` is collected
+ * before it each time, whether that is asked for or not.
  */
 function lessThePeriod(this: Gauge): void {
   this.dec(lagEveryMs / 1_000);

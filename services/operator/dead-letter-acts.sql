@@ -34,37 +34,50 @@ FOR UPDATE
 -- The database's time, as text, which a JavaScript date would cut.
 SELECT now()::text AS now
 
--- name: renewDeliveries
--- Does the same to webhooks of a partner that were given up and not dismissed since, oldest first,
--- and records each as a redrive of its own, in one statement: one that is redriven and not
--- recorded, or the other way round, there is not.
+-- name: lockDeliveries
+-- Locks webhooks of a partner that were given up and not dismissed since, oldest first.
 --
 -- $1 partner id, $2 made from then on or null, $3 made before then or null, $4 given up by then, so
--- that one which is given up once more while this goes on is left; $5 who, $6 why or null, $7 how
--- many at most. A row: one that is due. Of two at once the second waits for the first, and finds
--- what that one left.
-WITH chosen AS MATERIALIZED (
-  SELECT event_id, ordinal FROM notifier.deliveries
-  WHERE state = 'failed' AND partner_id = $1
-    AND created_at >= coalesce($2::timestamptz, '-infinity')
-    AND created_at < coalesce($3::timestamptz, 'infinity')
-    AND finished_at <= $4::timestamptz
+-- that one which is given up once more while this goes on is left; $5 how many at most. A row: one
+-- that is locked until the caller's transaction is over. Of two at once the second waits for the
+-- first, and finds what that one left. Whoever dismissed one meanwhile is not seen here, because
+-- that changes no row that was waited for: renewDeliveries has to look again.
+SELECT event_id, ordinal FROM notifier.deliveries
+WHERE state = 'failed' AND partner_id = $1
+  AND created_at >= coalesce($2::timestamptz, '-infinity')
+  AND created_at < coalesce($3::timestamptz, 'infinity')
+  AND finished_at <= $4::timestamptz
+  AND NOT EXISTS (
+    SELECT FROM auditor.operator_acts
+    WHERE act = 'dismiss' AND done_at >= deliveries.finished_at
+      AND subject = 'webhook:' || notifier.delivery_name(event_id, ordinal)
+  )
+ORDER BY created_at, event_id, ordinal
+LIMIT $5
+FOR UPDATE
+
+-- name: renewDeliveries
+-- Does the same as renewDelivery to webhooks that lockDeliveries has locked, but for those that
+-- were dismissed since they were given up, and records each as a redrive of its own, in one
+-- statement: one that is redriven and not recorded, or the other way round, there is not.
+--
+-- $1 event ids, $2 which delivery of each, $3 who, $4 why or null. A row: one that is due. It is a
+-- statement after the one that locked, in READ COMMITTED: it sees what was committed until then.
+-- Whoever dismisses one from then on waits for the lock, and finds that it is not given up.
+WITH renewed AS (
+  UPDATE notifier.deliveries
+  SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
+  FROM unnest($1::uuid[], $2::smallint[]) AS locked (event_id, ordinal)
+  WHERE deliveries.event_id = locked.event_id AND deliveries.ordinal = locked.ordinal
+    AND state = 'failed'
     AND NOT EXISTS (
       SELECT FROM auditor.operator_acts
       WHERE act = 'dismiss' AND done_at >= deliveries.finished_at
-        AND subject = 'webhook:' || notifier.delivery_name(event_id, ordinal)
+        AND subject = 'webhook:' || notifier.delivery_name(locked.event_id, locked.ordinal)
     )
-  ORDER BY created_at, event_id, ordinal
-  LIMIT $7
-  FOR UPDATE
-), renewed AS (
-  UPDATE notifier.deliveries
-  SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
-  FROM chosen
-  WHERE deliveries.event_id = chosen.event_id AND deliveries.ordinal = chosen.ordinal
   RETURNING deliveries.event_id, deliveries.ordinal
 ), recorded AS (
   INSERT INTO auditor.operator_acts (act, subject, done_by, why)
-  SELECT 'redrive', 'webhook:' || notifier.delivery_name(event_id, ordinal), $5, $6 FROM renewed
+  SELECT 'redrive', 'webhook:' || notifier.delivery_name(event_id, ordinal), $3, $4 FROM renewed
 )
 SELECT event_id FROM renewed

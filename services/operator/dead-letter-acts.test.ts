@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
 import { dismiss, dismissableOf, redrive, redriveWindow } from './dead-letter-acts.ts';
 import {
   listDeadLetters,
@@ -75,6 +76,33 @@ test('a webhook that was dismissed is in no window, and waits once more when it 
   await sources.database.query(failAgain);
   assert.equal(await redriveWindow(sources, { partner: 'acme' }, request), 1);
   assert.equal((await dismissOne(sources, text)).outcome, 'not-found', 'it is under way');
+});
+
+test('a webhook that is dismissed while its window is redriven stays where it is', async (context) => {
+  const sources = await someSources(context);
+  const { database } = sources;
+  await addGivenUp(sources);
+  const isWaiting = async () => {
+    const waiting = await database.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    );
+    return waiting.length > 0;
+  };
+  let window: Promise<number> | undefined;
+  // The window begins when the dismissal is written and not committed, and waits for its commit.
+  const transaction: typeof database.transaction = (work) =>
+    database.transaction(async (tx) => {
+      const result = await work(tx);
+      window = redriveWindow(sources, { partner: 'acme' }, request);
+      await eventually(isWaiting);
+      return result;
+    });
+  const slow = { ...sources, database: { ...database, transaction } };
+  assert.equal((await dismissOne(slow, `webhook:${eventIds[0]}`)).outcome, 'dismissed');
+  assert.equal(await window, 0);
+  const [kept] = await database.query('SELECT state FROM notifier.deliveries');
+  assert.deepEqual(kept, { state: 'failed' });
+  assert.equal((await database.query('SELECT FROM auditor.operator_acts')).length, 1);
 });
 
 test('a redrive and a dismissal at once are one after the other, and both are told', async (context) => {

@@ -24,6 +24,7 @@ import {
 const statements = loadStatements(import.meta.url, 'dead-letter-acts.sql', [
   'wakeTransaction',
   'renewDelivery',
+  'lockDeliveries',
   'renewDeliveries',
   'lockDelivery',
   'clock',
@@ -164,14 +165,23 @@ export async function redriveWindow(
   { by, why }: Actor,
 ): Promise<number> {
   const [clock] = await database.query<{ now: string }>(statements.clock);
-  const asked = [partner, since?.toISOString(), until?.toISOString(), clock!.now, by, why];
+  const times = [since?.toISOString(), until?.toISOString(), clock!.now];
+  const asked = [partner, ...times, webhooksAtOnce];
   let redriven = 0;
   for (;;) {
-    const batch = await database.query(statements.renewDeliveries, [...asked, webhooksAtOnce]);
-    if (batch.length === 0) return redriven;
-    redriven += batch.length;
+    const batch = await database.transaction(async (tx) => {
+      const locked = await tx.query<LockedDelivery>(statements.lockDeliveries, asked);
+      const ids = locked.map((each) => each.event_id);
+      const ordinals = locked.map((each) => each.ordinal);
+      const renewed = await tx.query(statements.renewDeliveries, [ids, ordinals, by, why]);
+      return { locked: locked.length, renewed: renewed.length };
+    });
+    if (batch.locked === 0) return redriven;
+    redriven += batch.renewed;
   }
 }
+
+type LockedDelivery = { event_id: string; ordinal: number };
 
 /** A dead letter that nothing waits for, so that a person may decide that it stays where it is. */
 export type DismissableId = Exclude<DeadLetterId, { source: 'outbox' | 'transaction' }>;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { before, type TestContext, test } from 'node:test';
-import { eventually } from '@triplock/testing';
+import { eventually, freePort } from '@triplock/testing';
 import { bringUpServices } from '../bring-up.ts';
 import { killProcess } from '../faults.ts';
 import { homeAt } from '../home.ts';
@@ -10,6 +10,8 @@ import { readState } from '../session.ts';
 import { systemStatus } from '../status.ts';
 import { takeDown } from '../take-down.ts';
 import { givenBrokers, processesOf, testHome } from '../test/home.ts';
+import { openJobs, type Order } from './jobs.ts';
+import { serveAgent } from './serve.ts';
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
@@ -135,6 +137,43 @@ test('down breaks off what is under way, and nothing of it is left', async (t) =
   await takeDown({ home, report: (line) => told.push(line) });
   assert.deepEqual(processesOf(home), []);
   assert.equal(told[0], 'agent: stopped', 'by itself, before anything else');
+});
+
+test('an act has the processes to itself, and so has a scenario', async (t) => {
+  const jobs = openJobs(testHome(t));
+  const scenario: Order = { run: 'scenario', scenario: 'retry' };
+  const held = jobs.hold('kill a');
+  assert.ok(held.outcome === 'held');
+  const busy = { outcome: 'busy', by: 'kill a' };
+  assert.deepEqual([jobs.hold('start b'), jobs.begin(scenario)], [busy, busy]);
+  held.release();
+  const begun = jobs.begin(scenario);
+  assert.ok(begun.outcome === 'begun');
+  assert.deepEqual(jobs.hold('kill a'), { outcome: 'busy', by: begun.job.command });
+  await jobs.end();
+  await eventually(async () => jobs.hold('kill a').outcome === 'held');
+});
+
+test('whoever listens while processes cannot be looked at is let go of, and nothing stays behind', async (t) => {
+  // No folder, so that the look itself fails.
+  const home = import.meta.filename;
+  const jobs = openJobs(home);
+  let listeners = 0;
+  const listen: typeof jobs.listen = (hear) => {
+    listeners += 1;
+    const unlisten = jobs.listen(hear);
+    return () => {
+      listeners -= 1;
+      unlisten();
+    };
+  };
+  const agent = { jobs: { ...jobs, listen }, home, token: 'some' };
+  const { url, close } = await serveAgent(agent, await freePort());
+  t.after(close);
+  const headers = { authorization: 'Bearer some' };
+  await assert.rejects(fetch(new URL('/events', url), { headers }).then((each) => each.text()));
+  await eventually(async () => listeners === 0);
+  assert.equal((await fetch(new URL('/healthz', url))).status, 200);
 });
 
 /** A gateway and a catcher that only answer health checks. */

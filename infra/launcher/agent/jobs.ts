@@ -36,14 +36,23 @@ export type Job = {
 /** What becomes known of jobs: the whole of one when its state changes, or one more line of it. */
 export type JobNews = { job: Job | null } | { line: StoryLine };
 
+/** What came of asking to begin something; `by`: what is under way instead. */
+type Begun<Outcome> = Outcome | { outcome: 'busy'; by: string };
+
 /** One job at a time, each a command of this clone on one home. */
 export type Jobs = {
-  begin(order: Order): { outcome: 'begun' | 'busy'; job: Job };
+  /** Busy with another job, and for a scenario, which breaks processes, with an act on one. */
+  begin(order: Order): Begun<{ outcome: 'begun'; job: Job }>;
+  /**
+   * Has the home's processes for one act until it is released: meanwhile no other act has them, nor
+   * a scenario. Asking and having is one step.
+   */
+  hold(act: string): Begun<{ outcome: 'held'; release(): void }>;
   /** What is under way, or was last. */
   last(): Job | undefined;
   /** As a Ctrl-C: the command puts right what it broke and ends. */
   cancel(id: number): 'cancelling' | 'nothing';
-  /** Runs another command beside it, to its end. */
+  /** Runs another command beside it to its end, or breaks it off; with the end of what it said. */
   runBeside(words: readonly string[]): Promise<{ code: number; said: string }>;
   listen(hear: (news: JobNews) => void): () => void;
   /** Breaks off whatever runs. Resolves when nothing of it is left. */
@@ -54,6 +63,9 @@ export type Jobs = {
 const storyLinesMax = 2_000;
 /** Dropping the second system of a scenario without a guard takes longest. */
 const cancelWithinMs = 50_000;
+/** The console asks for two minutes; a process that did not start by then does not. */
+const besideWithinMs = 100_000;
+const saidCharactersMax = 8_000;
 const ctrlC = 130;
 
 /** Opens the jobs of a home. */
@@ -62,6 +74,7 @@ export function openJobs(home: string): Jobs {
   const running = new Set<ChildProcess>();
   let job: Job | undefined;
   let child: ChildProcess | undefined;
+  let held: string | undefined;
   let jobs = 0;
 
   const tell = (news: JobNews) => listeners.forEach((hear) => hear(news));
@@ -97,7 +110,8 @@ export function openJobs(home: string): Jobs {
 
   return {
     begin(order) {
-      if (job !== undefined && isUnderWay()) return { outcome: 'busy', job };
+      if (job !== undefined && isUnderWay()) return { outcome: 'busy', by: job.command };
+      if (held !== undefined && order.run === 'scenario') return { outcome: 'busy', by: held };
       const words = wordsOf(order);
       jobs += 1;
       const command = asTyped(words, home);
@@ -107,16 +121,15 @@ export function openJobs(home: string): Jobs {
       void follow(job, child);
       return { outcome: 'begun', job };
     },
+    hold(act) {
+      const by = held ?? (job?.order.run === 'scenario' && isUnderWay() ? job.command : undefined);
+      if (by !== undefined) return { outcome: 'busy', by };
+      held = act;
+      return { outcome: 'held', release: () => (held = undefined) };
+    },
     last: () => job,
     cancel,
-    async runBeside(words) {
-      const command = start(words);
-      let said = '';
-      for (const stream of [command.stdout!, command.stderr!]) {
-        stream.setEncoding('utf8').on('data', (text: string) => (said += text));
-      }
-      return { code: await ended(command), said };
-    },
+    runBeside: (words) => toItsEnd(home, start(words)),
     listen(hear) {
       listeners.add(hear);
       return () => listeners.delete(hear);
@@ -180,6 +193,17 @@ function spawnCommand(words: readonly string[]): ChildProcess {
     env,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
+}
+
+/** Breaks a command off that does not end by itself in time. */
+async function toItsEnd(home: string, command: ChildProcess) {
+  let said = '';
+  for (const stream of [command.stdout!, command.stderr!]) {
+    const hear = (text: string) => (said = (said + text).slice(-saidCharactersMax));
+    stream.setEncoding('utf8').on('data', hear);
+  }
+  const late = setTimeout(() => void breakOff(home, command), besideWithinMs);
+  return { code: await ended(command).finally(() => clearTimeout(late)), said };
 }
 
 /** Its exit code when all that it printed is here; 1 when it was killed or could not start. */

@@ -75,9 +75,9 @@ async function answer(
     case 'POST /jobs': {
       const order = orderIn(await readText(request));
       if (typeof order === 'string') return { status: 400, body: { error: order } };
-      const { outcome, job } = jobs.begin(order);
-      if (outcome === 'begun') return { status: 202, body: { job } };
-      return { status: 409, body: { error: `${job.command} is under way: wait, or cancel it` } };
+      const begun = jobs.begin(order);
+      if (begun.outcome === 'begun') return { status: 202, body: { job: begun.job } };
+      return { status: 409, body: { error: `${begun.by} is under way: wait, or cancel it` } };
     }
     default:
       return /^POST \/jobs\//.test(asked) ? cancel(jobs, asked) : processAct({ jobs, home }, asked);
@@ -105,24 +105,25 @@ async function processAct({ jobs, home }: Omit<Agent, 'token'>, asked: string): 
   if (act !== 'start' && !Object.hasOwn(signals, act)) {
     return { status: 404, body: { error: `nothing is called ${act}` } };
   }
-  const job = jobs.last();
-  const breaksItself = job?.order.run === 'scenario' && job.endedAt === undefined;
-  if (breaksItself) {
-    const error = `${job.command} is under way and breaks processes itself: wait, or cancel it`;
+  const held = jobs.hold(`${act} ${name}`);
+  if (held.outcome === 'busy') {
+    const error = `${held.by} is under way and has the processes: wait for its end`;
     return { status: 409, body: { error } };
   }
-  if (act === 'start') {
+  try {
+    if (act !== 'start') {
+      await signals[act as keyof typeof signals]({ home, name });
+      return { status: 200, body: { name } };
+    }
     const { code, said } = await jobs.runBeside(['up', name]);
     return code === 0
       ? { status: 200, body: { name, said } }
       : { status: 502, body: { error: said.trim().split('\n').slice(-5).join('\n') } };
-  }
-  try {
-    await signals[act as keyof typeof signals]({ home, name });
-    return { status: 200, body: { name } };
   } catch (error) {
     if (!(error instanceof LauncherError)) throw error;
     return { status: 409, body: { error: error.message } };
+  } finally {
+    held.release();
   }
 }
 
@@ -198,13 +199,20 @@ function tellEvents({ jobs, home }: Agent, response: ServerResponse): void {
     looks += 1;
   };
   const unlisten = jobs.listen(tell);
-  tell({ job: jobs.last() ?? null });
-  look();
-  const looking = setInterval(look, lookEveryMs);
+  // A look that fails, as at a home that is taken away, ends this one connection and nothing else.
+  const looking = setInterval(() => {
+    try {
+      look();
+    } catch {
+      response.destroy();
+    }
+  }, lookEveryMs);
   response.once('close', () => {
     unlisten();
     clearInterval(looking);
   });
+  tell({ job: jobs.last() ?? null });
+  look();
 }
 
 async function readText(request: IncomingMessage): Promise<string | undefined> {

@@ -4,12 +4,13 @@ import {
   Refusal,
   type Answer,
   type Console,
+  type KindOfAct,
   type Route,
   type Session,
   type Visit,
 } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
-import { actNames, kindsOfActs, type ActName, type KindOfAct } from './kinds-of-acts.ts';
+import { actNames, kindsOfActs, type ActName } from './kinds-of-acts.ts';
 import { facts, linked, state, table, time } from './shown.ts';
 import { words } from './words.ts';
 

@@ -14,8 +14,10 @@ RETURNING act_id AS id
 UPDATE console.acts SET outcome = $2, detail = $3, finished_at = now() WHERE act_id = $1
 
 -- name: findByForm
--- $1 id of a form. A row: the act that it began. No row: none.
-SELECT act_id AS id FROM console.acts WHERE form = $1
+-- $1 id of a form, $2 act, $3 target, $4 who. A row: the act that it began, and whether that is
+-- this act on this target by the same. No row: none.
+SELECT act_id AS id, (act, target, done_by) = ($2::text, $3::text, $4::text) AS "isSame"
+FROM console.acts WHERE form = $1
 
 -- name: listActs
 -- $1 an act before which to begin or null, $2 the target or null, $3 who or null, $4 the kind of

@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { testWebhookKeys } from '@triplock/testing';
-import { aConsole, type AConsole } from './test/a-console.ts';
+import { lettersMax } from './kinds-of-acts.ts';
+import { aConsole, assertDescribed, type AConsole } from './test/a-console.ts';
 
 type Row = {
   act: string;
@@ -59,6 +60,8 @@ test('a partner gets a key that is shown once, and the act is kept with who and 
 test('an act needs a reason and fields that make sense, else nothing is recorded or done', async (t) => {
   const console = await aConsole(t);
   const act = await byToken(console, 'ada');
+  const someId = randomUUID();
+  const tooMany = Array.from({ length: 41 }, () => `transaction:${randomUUID()}`);
   for (const [name, fields] of [
     ['partners.add', { partner: 'acme' }],
     ['partners.add', { partner: 'acme', reason: '   ' }],
@@ -75,6 +78,11 @@ test('an act needs a reason and fields that make sense, else nothing is recorded
     ['webhooks.redeliver-window', { reason: 'up again', partner: 'acme', since: 'yesterday' }],
     ['webhooks.redeliver', { reason: 'up again', partner: 'acme', id: '1' }],
     ['losses.acknowledge', { reason: 'served', id: 'nothing' }],
+    ['dead-letters.redrive', { reason: 'mended', id: ['kafka:0:0'], again: true }],
+    ['dead-letters.redrive', { reason: 'mended', id: tooMany }],
+    ['partners.card-numbers', { reason: 'new', partner: 'acme', allowed: true }],
+    ['partners.card-numbers', { reason: 'new', partner: 'acme' }],
+    ['partners.rotate-secret', { reason: 'lost', partner: 'acme', endpoint: someId, again: 'on' }],
     ['partners.add', { reason: { nested: 'text' }, partner: 'acme' }],
   ] as const) {
     const { status, text } = await act(name, fields);
@@ -95,6 +103,43 @@ test('a form that is sent twice, also at once, acts once', async (t) => {
   assert.deepEqual(outcomes.sort(), ['asked-before', 'asked-before', 'asked-before', 'done']);
   const keys = await console.store.open().query('SELECT FROM partners.api_keys');
   assert.equal(keys.length, 2);
+});
+
+test('a form that was sent begins nothing else, and nothing for anybody else', async (t) => {
+  const console = await aConsole(t);
+  const [ada, bob] = [await byToken(console, 'ada'), await byToken(console, 'bob')];
+  for (const partner of ['acme', 'globex']) await ada('partners.add', { partner, reason: 'new' });
+  const sent = { form: randomUUID(), partner: 'acme', reason: 'asked for', allowed: 'yes' };
+  assert.equal((await ada('partners.card-numbers', sent)).status, 200);
+  for (const other of [
+    () => ada('partners.rotate-key', sent),
+    () => ada('partners.card-numbers', { ...sent, partner: 'globex' }),
+    () => ada('partners.card-numbers', { ...sent, allowed: 'no' }),
+    () => bob('partners.card-numbers', sent),
+  ]) {
+    const answer = await other();
+    assert.equal(answer.status, 409, answer.text);
+    assertDescribed({ method: 'POST', path: '/api/v1/acts/partners.add' }, answer);
+    assert.equal((JSON.parse(answer.text) as { code: string }).code, 'form_reused');
+  }
+  const again = await ada('partners.card-numbers', { ...sent, reason: 'once more' });
+  assert.equal((JSON.parse(again.text) as { outcome: string }).outcome, 'asked-before');
+  assert.deepEqual(
+    (await actsIn(console)).map(({ act, target }) => [act, target]),
+    [
+      ['partners.add', 'acme'],
+      ['partners.add', 'globex'],
+      ['partners.card-numbers', 'acme yes'],
+    ],
+  );
+});
+
+test('an act takes as many dead letters as it says', async (t) => {
+  const act = await byToken(await aConsole(t), 'ada');
+  const id = Array.from({ length: lettersMax }, () => `webhook:${randomUUID()}.99`);
+  const { status, text } = await act('dead-letters.redrive', { id, reason: 'mended' });
+  assert.equal(status, 200, text);
+  assert.equal((JSON.parse(text) as { outcome: string }).outcome, 'nothing');
 });
 
 test('a webhook that was given up is redriven once, whoever asks again, and nothing is no act on anything', async (t) => {

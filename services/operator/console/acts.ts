@@ -1,8 +1,9 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { wordsOf, CommandError } from '../command.ts';
-import { kindsOfActs, type Acted, type ActName } from './kinds-of-acts.ts';
-import { Refusal, type Console, type Visit } from './console.ts';
+import { kindsOfActs, type ActName } from './kinds-of-acts.ts';
+import { Refusal, type Acted, type Console, type Visit } from './console.ts';
 import * as json from './schema.ts';
+import { masked } from './shown.ts';
 import { words } from './words.ts';
 
 const say = words.acts;
@@ -42,7 +43,7 @@ export type AskedAct =
       Acted,
       'secret' | 'result'
     >)
-  /** The same form was sent before, and began that act. */
+  /** The same form was sent before, for the same, and began that act. */
   | { outcome: 'asked-before'; id: bigint };
 
 const whyMax = 500;
@@ -58,13 +59,15 @@ const formId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
  * - Dying after it and before the record of its end leaves the same.
  * - Of one form that comes twice, also at once, the second finds the first's record.
  *
- * @throws Refusal before anything is recorded when a field is missing or malformed.
+ * @throws Refusal before anything is recorded when a field is missing or malformed, or when the
+ * form began another act, one on something else, or somebody else's.
  */
 export async function runAct(console: Console, name: ActName, visit: Visit): Promise<AskedAct> {
   const { fields, session } = visit;
   const kind = kindsOfActs[name];
   const why = reasonIn(fields);
-  const form = fields.get('form') ?? crypto.randomUUID();
+  // Of a button that has a field already, its form is in its address.
+  const form = fields.get('form') ?? visit.query.get('form') ?? crypto.randomUUID();
   if (!formId.test(form)) throw new Refusal('invalid_request', say.badForm);
   const prepared = refusing(() => kind.prepare(fields));
   if (prepared.target.length > targetMax) {
@@ -73,6 +76,7 @@ export async function runAct(console: Console, name: ActName, visit: Visit): Pro
   const { operator: by, role } = session;
   const begun = await beginAct(console.records, { form, act: name, by, role, why, ...prepared });
   const { id } = begun;
+  if (begun.outcome === 'other-act') throw new Refusal('form_reused', say.otherAct(id));
   if (begun.outcome === 'asked-before') return { outcome: begun.outcome, id };
   await console.crashPoints.reached('console.act-begun');
   const acted = await perform(console, name, () => prepared.perform(console, { by, why }));
@@ -118,16 +122,17 @@ function refusing<Value>(read: () => Value): Value {
 /** An act that begins. */
 type Begun = { form: string; act: string; target: string; by: string; role: string; why: string };
 
-/** Records that an act begins, unless its form began one before. */
+/** Records that an act begins, unless its form began one before: the same, or another one. */
 export async function beginAct(
   database: Queryable,
   { form, act, target, by, role, why }: Begun,
-): Promise<{ outcome: 'begun' | 'asked-before'; id: bigint }> {
+): Promise<{ outcome: 'begun' | 'asked-before' | 'other-act'; id: bigint }> {
   const values = [form, act, target, by, role, why];
   const [begun] = await database.query<{ id: bigint }>(sql.beginAct, values);
   if (begun !== undefined) return { outcome: 'begun', id: begun.id };
-  const [before] = await database.query<{ id: bigint }>(sql.findByForm, [form]);
-  return { outcome: 'asked-before', id: before!.id };
+  const asked = [form, act, target, by];
+  const [before] = await database.query<{ id: bigint; isSame: boolean }>(sql.findByForm, asked);
+  return { outcome: before!.isSame ? 'asked-before' : 'other-act', id: before!.id };
 }
 
 /** Records how an act ended. */
@@ -147,12 +152,14 @@ export type ActQuestion = {
   limit: number;
 };
 
-/** Acts by pages and the API, and acts on operators. */
-export function listActs(
+/** Acts by pages and the API, and acts on operators; what people wrote without card numbers. */
+export async function listActs(
   database: Queryable,
   { before, act, target, by, limit }: ActQuestion,
 ): Promise<RecordedAct[]> {
-  return database.query<RecordedAct>(sql.listActs, [before, target, by, act, limit]);
+  const asked = [before, target, by, act, limit];
+  const rows = await database.query<RecordedAct>(sql.listActs, asked);
+  return rows.map((row) => ({ ...row, why: masked(row.why) }));
 }
 
 /** The act of this number; `undefined` when there is none. */

@@ -45,6 +45,7 @@ export type Job = {
   startedAt: string;
   state: 'running' | 'cancelling' | 'done' | 'failed' | 'cancelled';
   endedAt?: string;
+  /** The newest lines. */
   story: { at: string; kind: 'told' | 'aside'; text: string }[];
 };
 
@@ -58,7 +59,16 @@ export type AgentView =
   | { agent: 'away'; why: string }
   | { agent: 'up'; job: Job | null; processes: Breakable[] };
 
-type News = { job: Job | null } | { line: Job['story'][number] } | { processes: Breakable[] };
+/** A line of a story. */
+export type StoryLine = Job['story'][number];
+
+/** What becomes known of an agent: all of it, or lines that its story has besides. */
+type AgentNews = { view: AgentView } | { added: StoryLine[] };
+
+type Told = { job: Job | null } | { line: StoryLine } | { processes: Breakable[] };
+
+/** As much of a story as somebody reads; a page has twice that before it is drawn anew. */
+export const storyLinesMax = 300;
 
 /** Longer than a process takes to start on a busy machine. */
 const answersWithinMs = 120_000;
@@ -75,41 +85,49 @@ export async function lookAtAgent(agent: Agent | undefined): Promise<AgentView> 
   if (agent === undefined) return { agent: 'none' };
   try {
     const answer = await ask(agent, { path: '/state', signal: AbortSignal.timeout(looksWithinMs) });
-    return {
-      agent: 'up',
-      ...((await answer.json()) as { job: Job | null; processes: Breakable[] }),
-    };
+    const told = (await answer.json()) as { job: Job | null; processes: Breakable[] };
+    return { agent: 'up', ...told, job: newestOf(told.job) };
   } catch (error) {
     return { agent: 'away', why: wordsOf(error) };
   }
 }
 
-/** The same from now on, at each line of a story, until the signal aborts. */
-export async function* watchAgent(agent: Agent, signal: AbortSignal): AsyncGenerator<AgentView> {
+const newestOf = (job: Job | null) => job && { ...job, story: job.story.slice(-storyLinesMax) };
+
+/** The same from now on, and each line of a story, until the signal aborts. */
+export async function* watchAgent(agent: Agent, signal: AbortSignal): AsyncGenerator<AgentNews> {
   while (!signal.aborted) {
     try {
       yield* follow(agent, signal);
     } catch (error) {
       if (signal.aborted) return;
-      yield { agent: 'away', why: wordsOf(error) };
+      yield { view: { agent: 'away', why: wordsOf(error) } };
     }
     await delay(askAgainMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
-async function* follow(agent: Agent, signal: AbortSignal): AsyncGenerator<AgentView> {
+async function* follow(agent: Agent, signal: AbortSignal): AsyncGenerator<AgentNews> {
   const answer = await ask(agent, { path: '/events', signal });
-  const view: AgentView = { agent: 'up', job: null, processes: [] };
-  let rest = '';
+  let view: Extract<AgentView, { agent: 'up' }> = { agent: 'up', job: null, processes: [] };
+  let [rest, addedSince] = ['', 0];
   for await (const text of answer.body!.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
-    for (const line of lines) {
-      const news = JSON.parse(line) as News;
-      if ('line' in news) view.job?.story.push(news.line);
-      else Object.assign(view, news);
+    const told = lines.map((line) => JSON.parse(line) as Told);
+    const added = told.flatMap((each) => ('line' in each ? each.line : []));
+    for (const each of told) {
+      if ('line' in each) view.job?.story.push(each.line);
+      else view = { ...view, ...each };
     }
-    if (lines.length > 0) yield view;
+    view = { ...view, job: newestOf(view.job) };
+    addedSince += added.length;
+    if (added.length < told.length || addedSince > storyLinesMax) {
+      addedSince = 0;
+      yield { view };
+    } else if (added.length > 0) {
+      yield { added };
+    }
   }
 }
 
@@ -169,7 +187,7 @@ export const breakSchemas: json.Schemas = {
     },
     ['endedAt'],
   ),
-  StoryLine: json.shapeOf<Job['story'][number]>({
+  StoryLine: json.shapeOf<StoryLine>({
     at: json.time,
     kind: { type: 'string', enum: ['told', 'aside'] },
     text: json.text,

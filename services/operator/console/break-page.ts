@@ -9,6 +9,7 @@ import {
   type Breakable,
   type Job,
   type KnownScenario,
+  type StoryLine,
 } from './break-agent.ts';
 import {
   mayAct,
@@ -27,13 +28,13 @@ import { words } from './words.ts';
 
 const say = words.breaking;
 
-const except = 'production';
+const look = { method: 'GET', role: 'viewer', except: 'production' } as const;
 
 /** The page on which a demo is broken, and the same for programs; in production there is none. */
 export const breakRoutes: readonly Route[] = [
-  { method: 'GET', path: '/break', role: 'viewer', except, answer: showBreak },
-  { method: 'GET', path: '/break/events', role: 'viewer', except, answer: tellBreak },
-  { method: 'GET', path: '/api/v1/break', role: 'viewer', except, answer: readBreak },
+  { ...look, path: '/break', answer: showBreak },
+  { ...look, path: '/break/events', answer: tellBreak },
+  { ...look, path: '/api/v1/break', answer: readBreak },
 ];
 
 async function showBreak({ config }: Console, { session }: Visit): Promise<Answer> {
@@ -43,16 +44,24 @@ async function showBreak({ config }: Console, { session }: Visit): Promise<Answe
   return { is: 'page', title: words.pages.break, section: 'break', main };
 }
 
-/** The same as events: at each line of a story, and when a process comes or goes. */
+/** The same as events: each line of a story, and all anew when a job or a process changes. */
 async function tellBreak({ config }: Console, { session }: Visit): Promise<Answer> {
   const agent = agentIn(config);
   if (agent === undefined) throw new Refusal('unavailable', say.noAgent);
   return {
     is: 'events',
     events: async function* (signal): AsyncGenerator<ServerSentEvent> {
-      for await (const view of watchAgent(agent, signal)) yield { data: live(view, session).text };
+      for await (const news of watchAgent(agent, signal)) {
+        yield { data: ('view' in news ? live(news.view, session) : appended(news.added)).text };
+      }
     },
   };
+}
+
+/** Lines for a browser to put behind those that it has, whatever else the page shows. */
+function appended(lines: readonly StoryLine[]): Html {
+  const spans = lines.map(storyLine);
+  return html`<hx-partial hx-target="#story" hx-swap="beforeend">${spans}</hx-partial>`;
 }
 
 /** What there is to break and what is under way: `{ agent, job, processes, scenarios, … }`. */
@@ -86,7 +95,7 @@ function auditButton(): Html {
   return html`<h2>${say.audit}</h2>
     <p class="hint">${say.auditHint}</p>
     <p class="actions">
-      <button form="${formId}" formaction="/acts/audit.run">${say.runAudit}</button>
+      <button form="${formId}" formaction="${actOnce('audit.run')}">${say.runAudit}</button>
       <a href="/">${say.seeFlow}</a>
     </p>`;
 }
@@ -95,13 +104,11 @@ function mayBreak({ role }: Session): boolean {
   return mayAct(role, breakingActs['scenarios.run'].role);
 }
 
+/** Whoever ends the line of the reason has not said yet what to do. */
 function reasonForm({ csrf }: Session): Html {
   return html`<form class="act" id="${formId}" method="post" action="/acts/audit.run">
-    ${
-      // Whoever ends the line of the reason has not said yet what to do.
-      html`<button disabled hidden></button>`
-    }
-    ${hidden(csrf)}
+    <button disabled hidden></button>
+    <input type="hidden" name="csrf" value="${csrf}" />
     <label
       >${say.reasonHint}
       <input name="reason" required maxlength="500" autocomplete="off" value="${say.reason}"
@@ -116,12 +123,17 @@ function hidden(csrf: string): Html {
 
 type Pressed = { name: string; value: string; label: string; says?: string; look?: 'danger' };
 
+/** Where a button of the page's form sends it: one press of one button is one act. */
+function actOnce(act: BreakingAct | 'audit.run'): string {
+  return `/acts/${act}?form=${crypto.randomUUID()}`;
+}
+
 /** A button of the page's form, which names its act and what that is done to. */
 function button(act: BreakingAct, { name, value, label, says = label, look }: Pressed): Html {
   return html`<button
     class="${look ?? 'quiet'}"
     form="${formId}"
-    formaction="/acts/${act}"
+    formaction="${actOnce(act)}"
     name="${name}"
     value="${value}"
     aria-label="${says}"
@@ -153,10 +165,10 @@ function story(job: Job | null, session: Session): Html {
       ${lasts !== undefined && say.took(seconds(lasts / 1_000))}
       ${job.state === 'running' && mayBreak(session) && button('job.cancel', cancel)}
     </div>
-    <pre class="story" role="log" aria-label="${command}">${lines.map(storyLine)}</pre>`;
+    <pre class="story" id="story" role="log" aria-label="${command}">${lines.map(storyLine)}</pre>`;
 }
 
-function storyLine({ kind, text }: Job['story'][number]): Html {
+function storyLine({ kind, text }: StoryLine): Html {
   return html`<span class="${kind}">${text}</span>`;
 }
 

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
 import { freePort } from '@triplock/testing';
+import { storyLinesMax, watchAgent } from './break-agent.ts';
 import { aConsole, type AConsole } from './test/a-console.ts';
 import { routes } from './routes.ts';
 
@@ -50,7 +54,11 @@ test('an agent that is away is said to be, and what it was asked for may have be
     CONSOLE_AGENT_TOKEN: 'some',
   };
   const { get, act } = await acting(await aConsole(t, settings));
-  assert.match((await get('/break')).text, /does not answer: npm run up starts it again/);
+  const { text } = await get('/break');
+  assert.match(text, /does not answer: npm run up starts it again/);
+  const forms = [...text.matchAll(/(?:\?form=|name="form" value=")([0-9a-f-]{36})"/g)];
+  assert.ok(forms.length > 10, `${forms.length} buttons`);
+  assert.equal(new Set(forms.map(([, form]) => form)).size, forms.length, 'each button is an act');
   const { outcome, detail } = await act('processes.kill', { process: 'ledger-worker-1' });
   assert.equal(outcome, 'unknown', detail);
 });
@@ -76,6 +84,58 @@ test('an act that breaks things names what there is, else nothing is recorded', 
     .open()
     .query(`SELECT FROM console.acts WHERE role <> 'owner'`);
   assert.equal(recorded.length, 0);
+});
+
+/** An agent that tells this of itself, and then what it is given, to whoever listens. */
+async function anAgent(t: TestContext, first: object) {
+  const { promise: asked, resolve } = Promise.withResolvers<(news: object) => void>();
+  const server = createServer((_, response) => {
+    const tell = (news: object) => void response.write(`${JSON.stringify(news)}\n`);
+    tell(first);
+    resolve(tell);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close().closeAllConnections());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+test('a browser is sent a line of a story alone, to put behind those that it has', async (t) => {
+  const job = { id: 1, order: { run: 'load' }, command: 'a command', state: 'running', story: [] };
+  const startedAt = new Date().toISOString();
+  const { url, asked } = await anAgent(t, { job: { ...job, startedAt } });
+  const settings = { CONSOLE_AGENT_URL: url, CONSOLE_AGENT_TOKEN: 'some', CONSOLE_LOGIN: 'none' };
+  const { origin } = await aConsole(t, settings);
+  const gone = new AbortController();
+  const { body } = await fetch(`${origin}/break/events`, { signal: gone.signal });
+  const pieces = body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]();
+  assert.match((await pieces.next()).value!, /id="story"[^]*a command/);
+  (await asked)({ line: { at: startedAt, kind: 'told', text: 'it <held>' } });
+  const line = '<span class="told">it &lt;held&gt;</span>';
+  const partial = `<hx-partial hx-target="#story" hx-swap="beforeend">${line}</hx-partial>`;
+  assert.equal((await pieces.next()).value, `data: ${partial}\n\n`);
+  gone.abort();
+});
+
+test('of a long story the newest lines are told, each one once until the whole is told anew', async (t) => {
+  const line = (nth: number) => ({ at: '', kind: 'told' as const, text: `line ${nth}` });
+  const story = Array.from({ length: storyLinesMax + 50 }, (_, nth) => line(nth));
+  const { url, asked } = await anAgent(t, { job: { id: 1, story } });
+  const gone = new AbortController();
+  const news = watchAgent({ url, token: 'some' }, gone.signal);
+  const next = async () => (await news.next()).value as { added?: object[]; view?: object };
+  const first = await next();
+  assert.partialDeepStrictEqual(first, { view: { job: { story: story.slice(-storyLinesMax) } } });
+  const tell = await asked;
+  for (let nth = 0; nth < storyLinesMax; nth += 1) {
+    tell({ line: line(nth) });
+    assert.deepEqual(await next(), { added: [line(nth)] });
+  }
+  tell({ line: line(7_000) });
+  const { view } = (await next()) as { view: { job: { story: object[] } } };
+  assert.equal(view.job.story.length, storyLinesMax);
+  assert.deepEqual(view.job.story.slice(-2), [line(storyLinesMax - 1), line(7_000)]);
+  gone.abort();
+  assert.equal((await news.next()).done, true);
 });
 
 test('in production nothing that breaks things has a path, and no page leads to it', async (t) => {

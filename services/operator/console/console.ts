@@ -90,6 +90,35 @@ export type Route = {
   answer: (console: Console, visit: Visit) => Promise<Answer>;
 };
 
+/** What came of an act: in words, and for programs. A secret is shown once and stored nowhere. */
+export type Acted = {
+  outcome: 'done' | 'nothing' | 'refused' | 'unknown';
+  detail: string;
+  result: unknown;
+  secret?: string;
+};
+
+/** Who acts, and why. */
+type Actor = { by: string; why: string };
+
+/** An act whose fields make sense. */
+export type Prepared = {
+  /** What it is done to, as the record of acts names it. */
+  target: string;
+  perform(console: Console, actor: Actor): Promise<Acted>;
+};
+
+/** A kind of act: who may do it, and what its fields say; its label is among the words. */
+export type KindOfAct = {
+  role: Role;
+  /** Where it cannot be done. */
+  except?: Route['except'];
+  /** The page on which one sees what came of it; its record where there is none. */
+  then?: `/${string}`;
+  /** @throws CommandError that says what is wrong with the fields. */
+  prepare(fields: URLSearchParams): Prepared;
+};
+
 /** What a route answers; how it looks on the wire is the server's matter. */
 export type Answer =
   /** A whole page; its frame is the layout's. */
@@ -128,6 +157,7 @@ export const refusals = {
   not_found: 404,
   method_not_allowed: 405,
   conflict: 409,
+  form_reused: 409,
   body_too_large: 413,
   unsupported_media_type: 415,
   misdirected: 421,

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { createMetrics } from '@triplock/runtime';
+import { eventually } from '@triplock/testing';
 import { flowIn, newHistory, remember, type History, type ProcessFigures } from './flow-history.ts';
 import { readFigures, watchFlow } from './flow.ts';
 import { consoleMetrics } from './metrics.ts';
@@ -116,4 +119,24 @@ test('behind a name with several addresses each is a process, and one that goes 
   assert.ok(!asked.includes('http://10.0.0.1:9100'), asked.join());
   assert.equal(looks.counted().away, 1);
   await next.return!();
+});
+
+test('who looks for long keeps no look but the last', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const { looks } = consoleMetrics(createMetrics('console'), []);
+  const watch = watchFlow(known, looks, { ask: async () => told(1), addressesOf: async () => [] });
+  t.after(() => watch.close());
+  const gone = new AbortController();
+  const next = watch.watch(gone.signal)[Symbol.asyncIterator]();
+  const seen = async () => new WeakRef((await next.next()).value as object);
+  const before = await seen();
+  const last = await seen();
+  await eventually(async () => {
+    collectGarbage();
+    return before.deref() === undefined;
+  });
+  assert.notEqual(last.deref(), undefined);
+  gone.abort();
+  assert.equal((await next.next()).done, true);
 });

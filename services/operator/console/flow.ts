@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises';
+import { EventEmitter, once } from 'node:events';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { wordsOf } from '../command.ts';
@@ -52,8 +53,10 @@ export function watchFlow(
   let history = newHistory(known);
   let watchers = 0;
   let woken = new AbortController();
-  let next = Promise.withResolvers<Flow>();
+  const first = Promise.withResolvers<void>();
   let last: Flow | undefined;
+  // Whoever waits leaves nothing behind here; a lasting promise keeps all that was raced with it.
+  const told = new EventEmitter<Looks>().setMaxListeners(0);
 
   async function askOne({ name, url }: KnownProcess) {
     const asked = url === undefined ? Promise.reject(new Error(noAddress)) : ask(url);
@@ -67,9 +70,8 @@ export function watchFlow(
     const everyMs = watchers > 0 ? watchedEveryMs : unwatchedEveryMs;
     history = remember(history, answers, Date.now());
     last = { ...flowIn(history), everySeconds: everyMs / 1_000 };
-    const waiting = next;
-    next = Promise.withResolvers<Flow>();
-    waiting.resolve(last);
+    first.resolve();
+    told.emit('look', last);
   }
 
   async function run(): Promise<void> {
@@ -85,19 +87,17 @@ export function watchFlow(
 
   const ended = run();
   return {
-    now: async () => last ?? next.promise,
+    now: async () => {
+      await first.promise;
+      return last!;
+    },
     watch: async function* (signal) {
       watchers += 1;
       // Whoever comes first does not wait for the end of a long rest.
       if (watchers === 1) woken.abort();
       try {
-        const gone = new Promise<undefined>((resolve) => {
-          AbortSignal.any([signal, closing.signal]).addEventListener('abort', () =>
-            resolve(undefined),
-          );
-        });
-        for (;;) {
-          const flow = await Promise.race([next.promise, gone]);
+        while (!closing.signal.aborted) {
+          const flow = await nextLook(told, signal);
           if (flow === undefined) return;
           yield flow;
         }
@@ -108,9 +108,19 @@ export function watchFlow(
     close: async () => {
       closing.abort();
       woken.abort();
+      told.emit('look', undefined);
       await ended;
     },
   };
+}
+
+type Looks = { look: [Flow | undefined] };
+
+/** Nothing when the signal aborts, or when nobody looks any more. */
+async function nextLook(told: EventEmitter<Looks>, signal: AbortSignal): Promise<Flow | undefined> {
+  const gone = (): [undefined] => [undefined];
+  const [flow] = (await once(told, 'look', { signal }).catch(gone)) as [Flow | undefined];
+  return flow;
 }
 
 const noAddress = 'its name leads to no such replica any more';

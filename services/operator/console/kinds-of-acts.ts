@@ -1,7 +1,7 @@
 import { openPartnerRegistry, openWebhookDeliveries } from '@triplock/partners';
 import type { EventId } from '@triplock/payments';
 import { acknowledgements, askAuditor, lossOf } from '../audit.ts';
-import { timeOf, UsageError } from '../command.ts';
+import { CommandError, timeOf, UsageError, wordsOf } from '../command.ts';
 import { required } from '../config.ts';
 import {
   describeDismissal,
@@ -10,6 +10,7 @@ import {
   dismissableOf,
   redrive,
   redriveWindow,
+  type DismissableId,
 } from '../dead-letter-acts.ts';
 import {
   parseDeadLetterId,
@@ -30,42 +31,14 @@ import {
 } from '../partners.ts';
 import { count } from '../terminal.ts';
 import { breakingActs } from './break-acts.ts';
-import type { Console, Role, Route } from './console.ts';
+import type { Acted, Console, KindOfAct, Prepared } from './console.ts';
+import { masked, maskedIn } from './shown.ts';
 import { words } from './words.ts';
 
 const say = words.acts;
 
-/** What came of an act: in words, and for programs. A secret is shown once and stored nowhere. */
-export type Acted = {
-  outcome: 'done' | 'nothing' | 'refused' | 'unknown';
-  detail: string;
-  result: unknown;
-  secret?: string;
-};
-
-/** Who acts, and why. */
-type Actor = { by: string; why: string };
-
-/** An act whose fields make sense. */
-type Prepared = {
-  /** What it is done to, as the record of acts names it. */
-  target: string;
-  perform(console: Console, actor: Actor): Promise<Acted>;
-};
-
-/** A kind of act: who may do it, and what its fields say; its label is among the words. */
-export type KindOfAct = {
-  role: Role;
-  /** Where it cannot be done. */
-  except?: Route['except'];
-  /** The page on which one sees what came of it; its record where there is none. */
-  then?: `/${string}`;
-  /** @throws CommandError that says what is wrong with the fields. */
-  prepare(fields: URLSearchParams): Prepared;
-};
-
-/** As many as one page shows. */
-const lettersMax = 100;
+/** Dead letters of one act: as many as its record can name (48 characters each, 2 000 in all). */
+export const lettersMax = 40;
 
 /** How long an audit that a page asks for waits for what is in flight. */
 const auditWaitMs = 5_000;
@@ -82,15 +55,18 @@ export const kindsOfActs = {
   'partners.rotate-key': { role: 'admin', prepare: partnerAct(rotateKey) },
   'partners.revoke-key': {
     role: 'admin',
-    prepare: partnerAct((id, fields) => revokeKey(id, prefixIn(fields))),
+    prepare: partnerAct((id, fields) => revokeKey(id, prefixIn(fields)), 'prefix'),
   },
   'partners.card-numbers': {
     role: 'admin',
-    prepare: partnerAct((id, fields) => setCardNumbers(id, fields.get('allowed') === 'yes')),
+    prepare: partnerAct((id, fields) => setCardNumbers(id, isYes(fields, 'allowed')), 'allowed'),
   },
   'partners.rotate-secret': {
     role: 'admin',
-    prepare: partnerAct((id, fields) => rotateSecret(id, endpointIn(fields), whenIn(fields))),
+    prepare: partnerAct(
+      (id, fields) => rotateSecret(id, endpointIn(fields), whenIn(fields)),
+      'endpoint',
+    ),
   },
   ...breakingActs,
 } as const satisfies Readonly<Record<string, KindOfAct>>;
@@ -110,20 +86,16 @@ function lettersIn(fields: URLSearchParams): DeadLetterId[] {
 
 function prepareRedrive(fields: URLSearchParams): Prepared {
   const ids = lettersIn(fields);
-  const again = fields.get('again') === 'yes';
+  const again = isAgain(fields);
   return {
-    target: ids.map(renderDeadLetterId).join(' '),
+    target: [...ids.map(renderDeadLetterId), ...(again ? [say.again] : [])].join(' '),
     async perform(console, { by, why }) {
-      refusePendingInSpanner(console.config, ids);
-      const sources = sourcesOf(console.config, operatorsDatabase(console));
-      const results = [];
-      for (const each of ids) {
-        const id = renderDeadLetterId(each);
-        results.push({ id, ...(await redrive(sources, each, { by, why, again })) });
-      }
-      const detail = results.map((each) => `${each.id}: ${describeRedrive(each)}`).join('\n');
-      const isDone = results.some(({ outcome }) => outcome === 'redriven');
-      return { outcome: isDone ? 'done' : 'nothing', detail, result: { results } };
+      const { config } = console;
+      refusePendingInSpanner(config, ids);
+      if (ids.some(({ source }) => source === 'refused')) required(config, 'PUBSUB_PROJECT_ID');
+      const sources = sourcesOf(config, operatorsDatabase(console));
+      const redriveOne = (id: DeadLetterId) => redrive(sources, id, { by, why, again });
+      return actOnEach(console, ids, { act: redriveOne, describe: describeRedrive });
     },
   };
 }
@@ -134,16 +106,55 @@ function prepareDismissal(fields: URLSearchParams): Prepared {
     target: ids.map(renderDeadLetterId).join(' '),
     async perform(console, actor) {
       const sources = sourcesOf(console.config, operatorsDatabase(console));
-      const results = [];
-      for (const each of ids) {
-        const id = renderDeadLetterId(each);
-        results.push({ id, ...(await dismiss(sources, each, actor)) });
-      }
-      const detail = results.map((each) => `${each.id}: ${describeDismissal(each)}`).join('\n');
-      const isDone = results.some(({ outcome }) => outcome === 'dismissed');
-      return { outcome: isDone ? 'done' : 'nothing', detail, result: { results } };
+      const dismissOne = (id: DismissableId) => dismiss(sources, id, actor);
+      return actOnEach(console, ids, { act: dismissOne, describe: describeDismissal });
     },
   };
+}
+
+/** What is done about one dead letter, and what came of it in words. */
+type LetterAct<Id, Result> = { act(id: Id): Promise<Result>; describe(result: Result): string };
+
+/**
+ * Acts on one dead letter after the other, each with what came of it, whatever came of the others.
+ * Where a part broke nobody knows of that one; those behind it are left, or each would wait for it.
+ */
+async function actOnEach<Id extends DeadLetterId, Result extends { outcome: string }>(
+  { logger }: Console,
+  ids: readonly Id[],
+  { act, describe }: LetterAct<Id, Result>,
+): Promise<Acted> {
+  const results: { id: string; outcome: string }[] = [];
+  const lines: string[] = [];
+  const any = (...names: string[]) => results.some(({ outcome }) => names.includes(outcome));
+  for (const each of ids) {
+    const id = renderDeadLetterId(each);
+    const tell = (result: { outcome: string }, text: string) => {
+      results.push({ id, ...maskedIn(result) });
+      lines.push(`${id}: ${masked(text)}`);
+    };
+    if (any('unknown')) {
+      tell({ outcome: 'not-tried' }, say.notTried);
+      continue;
+    }
+    try {
+      const result = await act(each);
+      tell(result, describe(result));
+    } catch (error) {
+      const isRefused = error instanceof CommandError;
+      if (!isRefused) logger.warn({ err: error, letter: id }, 'what became of it is unknown');
+      const text = isRefused ? error.message : say.partAway(wordsOf(error));
+      tell({ outcome: isRefused ? 'refused' : 'unknown' }, text);
+    }
+  }
+  const outcome = any('unknown')
+    ? 'unknown'
+    : any('redriven', 'dismissed')
+      ? 'done'
+      : any('refused')
+        ? 'refused'
+        : 'nothing';
+  return { outcome, detail: lines.join('\n'), result: { results } };
 }
 
 function prepareWindow(fields: URLSearchParams): Prepared {
@@ -227,13 +238,19 @@ type PartnerAct = (
   work: PartnerWork,
 ) => Promise<{ lines: readonly string[]; result: unknown; secret?: string }>;
 
-/** An act on a partner, as its command does it; what the command refuses was found to be so. */
-function partnerAct(act: PartnerAct) {
+/**
+ * An act on a partner, as its command does it; what the command refuses was found to be so.
+ *
+ * @param field by which two such acts on one partner differ, besides `again`.
+ */
+function partnerAct(act: PartnerAct, field?: 'endpoint' | 'allowed' | 'prefix') {
   return (fields: URLSearchParams): Prepared => {
     const id = partnerIdOf(fields.get('partner') ?? undefined);
     const acting = act(id, fields);
     return {
-      target: [id, fields.get('endpoint') ?? ''].join(' ').trim(),
+      target: [id, differing(id, field, fields), isAgain(fields) && say.again]
+        .filter(Boolean)
+        .join(' '),
       async perform({ config, acting: { partners } }, actor) {
         if (partners === undefined) {
           throw new UsageError(say.onlyLooks('PARTNERS_DATABASE_URL', config.INSTANCE_NAME));
@@ -248,12 +265,27 @@ function partnerAct(act: PartnerAct) {
   };
 }
 
+/** Of a key, also of a whole one, no more than may be shown. */
+function differing(id: string, field: string | undefined, fields: URLSearchParams) {
+  const value = field && fields.get(field);
+  return field === 'prefix' ? value?.slice(0, `tl_${id}_`.length + 6) : value;
+}
+
 const endpointIn = (fields: URLSearchParams) => endpointIdOf(fields.get('endpoint') ?? undefined);
 
 /** While two secrets sign only who says so rotates once more. */
 const whenIn = (fields: URLSearchParams) => {
-  return fields.get('again') === 'yes' ? ('even-early' as const) : ('rested' as const);
+  return isAgain(fields) ? ('even-early' as const) : ('rested' as const);
 };
+
+/** @throws UsageError for any other word, such as the `true` of a program. */
+function isYes(fields: URLSearchParams, name: string, unsaid?: 'no'): boolean {
+  const word = fields.get(name) ?? unsaid;
+  if (word === 'yes' || word === 'no') return word === 'yes';
+  throw new UsageError(say.yesOrNo(name));
+}
+
+const isAgain = (fields: URLSearchParams) => isYes(fields, 'again', 'no');
 
 function prefixIn(fields: URLSearchParams): string {
   const prefix = fields.get('prefix') ?? '';

@@ -4,7 +4,7 @@ import { breakSchemas } from './break-agent.ts';
 import { refusals, type RefusalCode, type Route } from './console.ts';
 import { letterSchemas } from './dead-letters-page.ts';
 import { flowSchemas } from './flow-history.ts';
-import type { ActName } from './kinds-of-acts.ts';
+import { lettersMax, type ActName } from './kinds-of-acts.ts';
 import { listingSchemas } from './listings.ts';
 import { sessionSchemas } from './login.ts';
 import { layerSchemas } from './payment-layers.ts';
@@ -19,7 +19,8 @@ const info = {
   description:
     'What the pages of the console show, and every act that operators can do, for programs. ' +
     'Amounts are whole minor units, times are in UTC. Every act needs a `reason`, which is ' +
-    'recorded with who did it before it begins; sent again with the same `form` it is done once.',
+    'recorded with who did it before it begins; sent again with the same `form` it is done once, ' +
+    'and another act with that `form` is refused.',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 };
 
@@ -101,11 +102,7 @@ const readings: Readonly<Record<string, Reading>> = {
     'What could not go on and was set aside.',
     ['show'],
   ),
-  '/api/v1/dead-letters/{id}': reading(
-    'readDeadLetter',
-    'Letter',
-    'One of them: its bytes, its headers, its attempts.',
-  ),
+  '/api/v1/dead-letters/{id}': reading('readDeadLetter', 'Letter', 'One of them, as it was.'),
   '/api/v1/webhooks': reading(
     'listWebhooks',
     'Webhooks',
@@ -152,10 +149,13 @@ function reading(
   return { operationId, answer, summary, query };
 }
 
-/** What each kind of act is asked by, besides a reason. */
-const fieldsOfActs: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'dead-letters.redrive': { id: 'dead letters, 1 to 100', again: '`yes`: also what was before' },
-  'dead-letters.dismiss': { id: 'dead letters, 1 to 100' },
+const letters = { ...json.listOf(json.text), minItems: 1, maxItems: lettersMax };
+const yesOrNo = (description: string) => ({ ...json.text, enum: ['yes', 'no'], description });
+
+/** What each kind of act is asked by, besides a reason: a text is described alone. */
+const fieldsOfActs: Readonly<Record<string, Readonly<Record<string, string | json.Schema>>>> = {
+  'dead-letters.redrive': { id: letters, again: yesOrNo('also what was before') },
+  'dead-letters.dismiss': { id: letters },
   'webhooks.redeliver': { partner: 'whose', id: 'a webhook-id' },
   'webhooks.redeliver-window': { partner: 'whose', since: 'made from then on', until: 'before' },
   'audit.run': {},
@@ -163,8 +163,8 @@ const fieldsOfActs: Readonly<Record<string, Readonly<Record<string, string>>>> =
   'partners.add': { partner: 'its name, of a-z, 0-9 and -' },
   'partners.rotate-key': { partner: 'whose' },
   'partners.revoke-key': { partner: 'whose', prefix: 'the beginning of the key' },
-  'partners.card-numbers': { partner: 'whose', allowed: '`yes` or `no`' },
-  'partners.rotate-secret': { partner: 'whose', endpoint: 'its id', again: '`yes`: even early' },
+  'partners.card-numbers': { partner: 'whose', allowed: yesOrNo('card numbers in texts') },
+  'partners.rotate-secret': { partner: 'whose', endpoint: 'its id', again: yesOrNo('even early') },
   'scenarios.run': { scenario: 'its name', without: 'a guard; by itself: what shows it best' },
   'load.run': { ratePerSecond: 'payments', seconds: 'how long', duplicatesPercent: 'sent again' },
   'job.cancel': { job: 'its number' },
@@ -235,9 +235,8 @@ function describeAct(path: string, role: Route['role']): object {
   const fields = fieldsOfActs[name];
   if (fields === undefined) throw new Error(`say in openapi.ts what fields ${name} has`);
   const common = { reason: 'why, at most 500 characters', form: 'a UUID: the same one acts once' };
-  const properties = Object.entries({ ...fields, ...common }).map(([field, description]) => {
-    const isList = name.startsWith('dead-letters.') && field === 'id';
-    return [field, { ...(isList ? json.listOf(json.text) : json.text), description }] as const;
+  const properties = Object.entries({ ...fields, ...common }).map(([field, told]) => {
+    return [field, typeof told === 'string' ? { ...json.text, description: told } : told] as const;
   });
   const schema = json.object(Object.fromEntries(properties), notNeeded);
   return {
@@ -248,6 +247,8 @@ function describeAct(path: string, role: Route['role']): object {
     responses: answers('AskedAct', [
       ...anyRefusal,
       'not_ours',
+      'not_found',
+      'form_reused',
       'body_too_large',
       'unsupported_media_type',
     ]),

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { test, type TestContext } from 'node:test';
@@ -56,6 +57,46 @@ for (const [fault, breakIt] of [
     await eventually(async () => (await ask('/payments')).status === 200);
   });
 }
+
+test('with Kafka gone each dead letter of an act has its own outcome, and what lacks a setting does nothing', async (t) => {
+  const console = await aConsole(t, { ...open, KAFKA_BROKERS: nowhere });
+  const owner = console.store.open();
+  const webhooks = [randomUUID(), randomUUID()];
+  await owner.query(
+    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at)
+     SELECT unnest($1::uuid[]), 'acme', $2, '{}', 'failed', 9, now()`,
+    [webhooks, someId],
+  );
+  const { csrf } = JSON.parse((await console.ask('/api/v1/session')).text) as { csrf: string };
+  const redrive = async (...id: string[]) => {
+    const { text } = await console.ask('/api/v1/acts/dead-letters.redrive', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-csrf-token': csrf },
+      body: JSON.stringify({ id, reason: 'mended' }),
+    });
+    const { id: nth, ...answer } = JSON.parse(text) as { id: number; outcome: string };
+    const [act] = await owner.query('SELECT outcome FROM console.acts WHERE act_id = $1', [nth]);
+    assert.deepEqual(act, { outcome: answer.outcome }, 'it is recorded as it is answered');
+    return answer;
+  };
+  const given = async () => {
+    const rows = await owner.query<{ event_id: string }>(
+      `SELECT event_id FROM notifier.deliveries WHERE state = 'pending'`,
+    );
+    return rows.map((row) => row.event_id);
+  };
+  const [first, last] = webhooks.map((each) => `webhook:${each}`) as [string, string];
+  assert.equal((await redrive(first, 'refused:auditor:7')).outcome, 'refused');
+  assert.deepEqual(await given(), [], 'PUBSUB_PROJECT_ID is not set');
+  const results = [
+    { id: first, outcome: 'redriven' },
+    { id: 'kafka:0:0', outcome: 'unknown' },
+    { id: last, outcome: 'not-tried' },
+  ];
+  const answer = await redrive(first, 'kafka:0:0', last);
+  assert.partialDeepStrictEqual(answer, { outcome: 'unknown', result: { results } });
+  assert.deepEqual(await given(), [webhooks[0]]);
+});
 
 test('with PostgreSQL gone nobody is let in by what is not known, and the page says why', async (t) => {
   const { console, relay } = await aCutConsole(t, {});

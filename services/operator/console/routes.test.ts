@@ -168,3 +168,49 @@ test('after ten wrong tokens an address waits, also by the API and with a right 
   const right = { method: 'POST', headers: { origin }, body: { token } };
   assert.equal((await ask('/login', right)).status, 429);
 });
+
+test('no page and no answer shows a card number that was set aside, and each dead letter keeps its id', async (t) => {
+  const { ask, store } = await aConsole(t, { CONSOLE_LOGIN: 'none' });
+  const owner = store.open();
+  const number = '4242 4242 4242 4242';
+  // An id of the broker's that looks like one by chance is no card's.
+  const id = 'refused:partner-notifier:4000056655665556';
+  await owner.query(
+    `INSERT INTO notifier.refused_messages (consumer, message_id, reason, detail, data, attributes)
+     VALUES ('partner-notifier', $1, 'malformed', $2, $3, $4)`,
+    [
+      id.split(':')[2],
+      `no JSON: ${number}`,
+      Buffer.concat([Buffer.from([0xff]), Buffer.from(number, 'utf16le')]),
+      JSON.stringify({ txn_id: number, [number]: number, amount: '12' }),
+    ],
+  );
+  await owner.query(
+    `INSERT INTO auditor.operator_acts (act, subject, done_by, why) VALUES ('redrive', $1, 'bob', $2)`,
+    [id, `a test of ${number}`],
+  );
+  const { csrf } = JSON.parse((await ask('/api/v1/session')).text) as { csrf: string };
+  const texts: string[] = [];
+  const see = async (path: string) => {
+    const { status, text } = await ask(path);
+    assert.equal(status, 200, text);
+    texts.push(text);
+    return text;
+  };
+  const dismissal = JSON.stringify({ id, reason: `once more ${number}` });
+  const headers = { 'content-type': 'application/json', 'x-csrf-token': csrf };
+  const path = `/dead-letters/${id}`;
+  const { letters } = JSON.parse(await see('/api/v1/dead-letters')) as { letters: object[] };
+  assert.partialDeepStrictEqual(letters, [{ id, about: '[card number masked]' }]);
+  const letter = JSON.parse(await see(`/api/v1${path}`)) as { bytes: number };
+  assert.partialDeepStrictEqual(letter, { id, bytes: 39, value: '[card number masked]' });
+  for (const page of ['/dead-letters', path]) assert.ok((await see(page)).includes(id), page);
+  const act = { method: 'POST', headers, body: dismissal };
+  texts.push((await ask('/api/v1/acts/dead-letters.dismiss', act)).text);
+  assert.match(texts.at(-1)!, new RegExp(`"id":"${id}","outcome":"dismissed"`));
+  for (const page of ['/dead-letters?show=dismissed', '/acts', '/acts/1', '/api/v1/acts']) {
+    await see(page);
+  }
+  const holds = texts.filter((text) => /4242|NDI0Mi/.test(text));
+  assert.deepEqual(holds, []);
+});

@@ -188,3 +188,23 @@ export function masked(text: string): string {
   const rest = text.replaceAll(longNumber, (run) => (hasCardNumber(run) ? mask : run));
   return hasCardNumber(rest) ? mask : rest;
 }
+
+/** The same of every text in a value, of names, and of bytes in base64. Numbers and times stay. */
+export function maskedIn<Value>(value: Value): Value {
+  return maskAll(value) as Value;
+}
+
+function maskAll(value: unknown): unknown {
+  if (typeof value === 'string') return masked(value);
+  if (Array.isArray(value)) return value.map(maskAll);
+  if (value === null || typeof value !== 'object' || value instanceof Date) return value;
+  if ('base64' in value && hasCardNumber(textOf(String(value.base64)))) return mask;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [masked(name), maskAll(each)]),
+  );
+}
+
+/** Whatever of ASCII is in bytes that are no UTF-8: of UTF-16, each second one is a NUL. */
+function textOf(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('latin1').replaceAll('\0', '');
+}
