@@ -293,7 +293,7 @@ function emptyPostMicros(run: EmptyPostRun | undefined): number {
   return run === undefined ? NaN : run.cpuMicros / run.load.accepted;
 }
 
-/** What gateway, worker and dispatcher take for a payment, by what an empty POST beside it takes. */
+/** What gateway, worker and dispatcher take for a payment, by what an empty POST does. */
 export function ratio(run: Measured): number {
   return microsOf(run, pipelineServices) / emptyPostMicros(run.emptyPost);
 }
