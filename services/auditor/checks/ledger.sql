@@ -243,7 +243,9 @@ WITH payments AS MATERIALIZED (
   UNION
   SELECT payments.*
   FROM ledger.disputes
-  JOIN ledger.transactions AS payments USING (txn_id)
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.transactions WHERE txn_id = disputes.txn_id OFFSET 0
+  ) AS payments
   WHERE disputes.created_at >= $1 AND disputes.created_at < $2
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since

@@ -186,10 +186,10 @@ WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
 -- intent.
 SELECT noted.dispute_id AS id, noted.created_at AS since
 FROM ledger.disputes AS noted
-LEFT JOIN ledger.transactions USING (txn_id)
 WHERE noted.created_at >= $1 AND noted.created_at < $2
   AND NOT EXISTS (
     SELECT FROM auditor.disputes
-    WHERE disputes.id = noted.dispute_id AND disputes.intent_id = transactions.provider_intent_id
+    JOIN ledger.transactions ON transactions.provider_intent_id = disputes.intent_id
+    WHERE disputes.id = noted.dispute_id AND transactions.txn_id = noted.txn_id
     OFFSET 0
   )
