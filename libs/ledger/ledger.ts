@@ -85,8 +85,10 @@ export type DisputeReport = {
   provider: ProviderName;
   intentId: string;
   disputeId: string;
-  /** What is disputed, minor units of the payment's currency, 0 or more. */
+  /** What is disputed, minor units of this currency, 0 or more. */
   amount: bigint;
+  /** ISO 4217, in capitals. */
+  currency: string;
   /** In the provider's words, such as `fraudulent`. */
   reason: string;
 };
@@ -100,6 +102,8 @@ export type DisputeOutcome =
   /** This dispute was reported before: nothing was written. */
   | { outcome: 'already-noted'; txnId: TxnId }
   | { outcome: 'not-final'; txnId: TxnId }
+  /** The payment's is another one, in which this amount cannot be told: nothing was written. */
+  | { outcome: 'other-currency'; txnId: TxnId }
   /** No payment has this intent. */
   | { outcome: 'unknown' };
 
@@ -207,7 +211,8 @@ export type Ledger = {
   settle(request: SettleRequest): Promise<SettleOutcome>;
   /**
    * Notes a dispute of a payment, each once for ever, and tells the partner by the payment's next
-   * event. No state changes: whether the money stays is between the partner and the bank.
+   * event. No state changes: whether the money stays is between the partner and the bank. One of
+   * more than was taken is told too, since the bank asks for that; the audit names it.
    *
    * @throws UnpostableError for a text that no ledger holds.
    */

@@ -76,6 +76,7 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'refunded-differs-from-refunds': always,
     'captured-differs-from-captures': always,
     'refund-unfounded': always,
+    'dispute-exceeds-payment': always,
     'events-differ-from-settled': always,
   },
   provider: {
@@ -90,6 +91,7 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'given-back-differs-from-ledger': always,
     'dispute-untold': onceTheProviderWasAsked,
     'dispute-unfounded': onceTheProviderWasAsked,
+    'dispute-differs-from-ledger': always,
   },
   events: {
     'event-unpublished': inTheEnd,

@@ -100,7 +100,8 @@ test('each dispute of which the ledger was not told is named until it is', async
   assert.ok((await found()).includes(untold));
   const { intentId } = charged;
   const report = { provider: 'stripe', intentId, disputeId: untold } as const;
-  const noted = await system.noteDispute({ ...report, amount: 100n, reason: 'fraudulent' });
+  const money = { amount: 100n, currency: 'EUR' };
+  const noted = await system.noteDispute({ ...report, ...money, reason: 'fraudulent' });
   assert.deepEqual(noted, { outcome: 'disputed', txnId: payment.txnId });
   const left = await found();
   assert.deepEqual([left.includes(untold), left.includes(second)], [false, true]);

@@ -44,7 +44,8 @@ WHERE NOT is_accounted(txn_id, decode(fingerprint, 'hex'))
 INSERT INTO claims_unaccounted AS known (
   txn_id, fingerprint, partner_id, accepted_at, topic, kafka_partition, before_offset
 )
-SELECT txn_id, decode(fingerprint, 'hex'), partner_id, accepted_at, $1, kafka_partition, before_offset
+SELECT txn_id, decode(fingerprint, 'hex'), partner_id, accepted_at, $1, kafka_partition,
+       before_offset
 FROM json_to_recordset($2::json) AS claim (
   txn_id uuid, fingerprint text, partner_id text, accepted_at timestamptz,
   kafka_partition integer, before_offset bigint

@@ -25,7 +25,8 @@ WITH booked AS MATERIALIZED (
   WHERE currency IS NOT NULL
   GROUP BY 1, 2, 3, 4, 5
 ), notified AS MATERIALIZED (
-  SELECT 'published' AS layer, partner_id, event_type, currency, count(*) AS number, sum(amount) AS amount
+  SELECT 'published' AS layer, partner_id, event_type, currency, count(*) AS number,
+         sum(amount) AS amount
   FROM auditor.published
   WHERE first_seen >= $1 AND first_seen < $2 AND currency IS NOT NULL
   GROUP BY partner_id, event_type, currency
@@ -71,7 +72,8 @@ WITH booked AS MATERIALIZED (
   FROM notified
   WHERE event_type IN ('payment.succeeded', 'capture.succeeded', 'refund.succeeded')
 )
-SELECT partner_id AS partner, currency, figure, layer, sum(number)::text AS count, sum(amount)::text AS amount
+SELECT partner_id AS partner, currency, figure, layer,
+       sum(number)::text AS count, sum(amount)::text AS amount
 FROM seen
 GROUP BY partner_id, currency, figure, layer
 ORDER BY partner_id, currency, figure, layer
@@ -225,11 +227,14 @@ WITH span AS MATERIALIZED (
 )
 SELECT until::text, reaches_end AS "reachesEnd", greatest(
   (SELECT count(*) FROM (
-     SELECT FROM auditor.accepted WHERE first_seen >= $1 AND first_seen < until LIMIT $6) AS limited),
+     SELECT FROM auditor.accepted WHERE first_seen >= $1 AND first_seen < until LIMIT $6
+   ) AS limited),
   (SELECT count(*) FROM (
-     SELECT FROM ledger.transactions WHERE settled_at >= $1 AND settled_at < until LIMIT $6) AS limited),
+     SELECT FROM ledger.transactions WHERE settled_at >= $1 AND settled_at < until LIMIT $6
+   ) AS limited),
   (SELECT count(*) FROM (
-     SELECT FROM auditor.published WHERE first_seen >= $1 AND first_seen < until LIMIT $6) AS limited)
+     SELECT FROM auditor.published WHERE first_seen >= $1 AND first_seen < until LIMIT $6
+   ) AS limited)
 )::integer AS rows
 FROM span
 WHERE until > $2

@@ -31,6 +31,7 @@ async function aCharging(context: TestContext) {
       failure_code: string | null;
       provider_intent_id: string | null;
       provider_charge_id: string | null;
+      authorized_at: Date | null;
     }>('SELECT * FROM ledger.transactions WHERE txn_id = $1', [txnId]);
     return row;
   };
@@ -173,6 +174,25 @@ test('a 500 that the provider keeps holds up no batch and is passed by a second 
   assert.deepEqual(outcomesOf(worker), { 'handed-over': 1 });
   await eventually(async () => (await rowOf(payment))?.state === 'succeeded');
   await chargedOnce(payment);
+});
+
+test('what another version confirmed by other parameters under the same key is seen on the intent', async (context) => {
+  const { work, append, rowOf } = await aCharging(context);
+  const provider = aProvider(stripe);
+  const refused: unknown[] = [];
+  const confirmIntent: typeof provider.confirmIntent = async ({ captureMethod, ...request }) => {
+    await provider.confirmIntent(request);
+    const answer = await provider.confirmIntent({ ...request, captureMethod });
+    refused.push(answer.outcome);
+    return answer;
+  };
+  const worker = work(10_000, { ...provider, confirmIntent });
+  const held = { captureMethod: 'manual', paymentMethod: 'pm_card_visa' } as const;
+  const payment = aPayment({ amount: 1_250n, ...held });
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await eventually(async () => (await rowOf(payment))?.authorized_at != null);
+  assert.deepEqual(refused, ['unknown']);
 });
 
 test('a worker that slept for 25 hours between storing an intent and confirming it charges once', async (context) => {

@@ -165,8 +165,10 @@ async function yieldTo(
  * word: an intent that succeeded is no longer to be cancelled.
  *
  * An intent that only holds the money can be cancelled all the same, so it is read once more after
- * the time is over: whoever acted in time is seen then, and only whoever acts later still, which
- * the ledger does not take as in time either, is cancelled.
+ * the time is over, and cancelled only if it still waits then: whoever acts after that read is too
+ * late by the ledger's clock. A hold that the read finds is kept where it began `clocksDifferMs`
+ * before the end. One that began in the last minutes, as far as two clocks may differ, is let go
+ * although its customer may have been in time: only while the time runs can it be noted.
  */
 async function decide(
   worker: Worker,

@@ -20,7 +20,9 @@ export type StuckReason = 'unreadable' | 'unstorable' | 'refused';
 
 /** What a webhook of the provider came to. */
 export type ProviderEventOutcome =
-  WakeOutcome['outcome'] | 'disputed' | 'ignored' | 'foreign' | 'forged' | 'too-large' | 'aborted';
+  | WakeOutcome['outcome']
+  | ('disputed' | 'other-currency')
+  | ('ignored' | 'foreign' | 'forged' | 'too-large' | 'aborted');
 
 /** What the worker counts of records. */
 export type RecordMetrics = {
@@ -232,7 +234,7 @@ export const callLabels: Readonly<Record<ProviderCall, string>> = {
 function webhookCounters(registry: Registry) {
   const registers = [registry];
   const ours = { woken: 0, disputed: 0, duplicate: 0, 'nothing-waits': 0 } as const;
-  const genuine = { ...ours, ignored: 0, foreign: 0 } as const;
+  const genuine = { ...ours, 'other-currency': 0, ignored: 0, foreign: 0 } as const;
   return {
     providerEvents: new Tally({
       name: 'triplock_worker_provider_events_total',

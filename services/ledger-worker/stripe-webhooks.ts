@@ -234,6 +234,13 @@ async function noteDispute(
       return 'duplicate';
     case 'not-final':
       throw new Error(`payment ${noted.txnId} is disputed and not final yet`);
+    case 'other-currency':
+      // However often it came: a person has to see what the bank wants, and tell the partner.
+      logger.error(
+        { txnId: noted.txnId, disputeId: dispute.disputeId, currency: dispute.currency },
+        'a dispute is of another currency than its payment, and its partner is not told',
+      );
+      return 'other-currency';
     case 'unknown':
       return 'nothing-waits';
     default:

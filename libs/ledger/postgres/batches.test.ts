@@ -53,6 +53,25 @@ test('one end that the database refuses spoils no other of its batch', async (co
   assert.equal((await ledger.find(bad))?.state, 'pending');
 });
 
+test('a row that a trigger stops, and one that nobody can read, spoil no other of their batch', async (context) => {
+  const { ledger, owner, ids } = await openWithPending(context, 5);
+  const [stopped, damaged, ...good] = ids as [TxnId, TxnId, ...TxnId[]];
+  await owner.query(`
+    ALTER TABLE ledger.transactions DISABLE TRIGGER transactions_change_forward,
+      DROP CONSTRAINT transactions_details_check`);
+  await owner.query(`UPDATE ledger.transactions SET details = '{' WHERE txn_id = $1`, [damaged]);
+  await owner.query(`
+    CREATE TRIGGER stopped BEFORE UPDATE ON ledger.transactions
+    FOR EACH ROW WHEN (OLD.txn_id = '${stopped}') EXECUTE FUNCTION ledger.refuse_change()`);
+  for (const bad of [stopped, damaged]) {
+    const refused = assert.rejects(ledger.settle(ending(bad)), /refused|no JSON/);
+    const id = good.pop()!;
+    assert.deepEqual(await ledger.settle(ending(id)), { outcome: 'settled' });
+    await refused;
+  }
+  assert.equal((await owner.query('SELECT FROM ledger.outbox')).length, 2);
+});
+
 test('of two requests for one row in a batch one changes it', async (context) => {
   const { ledger, owner, ids } = await openWithPending(context, 1);
   const twice = [0, 1].map(() => ledger.settle(ending(ids[0]!)));

@@ -2,6 +2,7 @@ import { databaseErrorKind, type Database, type Queryable } from '@triplock/post
 import { inBatches, inSpan } from '@triplock/runtime';
 import type { TxnId } from '@triplock/payments';
 import { firstOfEach } from '../outcomes.ts';
+import { isUnreadable } from '../rows.ts';
 import { blamingInput } from './settlement.ts';
 
 /** What changes one row, guarded by the version that was read. */
@@ -34,9 +35,10 @@ const lockSql = 'SELECT FROM ledger.transactions WHERE txn_id = $1::uuid FOR NO 
  *
  * A batch waits for no lock, so it holds up nobody whose rows are free and is part of no deadlock.
  * What it did not change is asked for alone, and waits: a row that another one holds, a second
- * request for a row of the batch. So is each of a batch that the database refused for what is in
- * it; it was rolled back, and one bad row spoils no other. Each of a batch without an answer is
- * unknown, as its own transaction's would be. Statements of a batch are in one's trace alone.
+ * request for a row of the batch. So is each of a batch that failed for what is in it, as far as
+ * can be told: it was rolled back, and one row that the database refuses, that a trigger stops or
+ * that nobody can read spoils no other. Each of a batch without an answer is unknown, as its own
+ * transaction's would be. Statements of a batch are in one's trace alone.
  *
  * @throws UnpostableError for what is in the request itself.
  */
@@ -51,7 +53,7 @@ export function inSharedTransactions<Request extends OfRow, Outcome>(
   const gather = inBatches<Request, Outcome | undefined>(async (requests) => {
     const firsts = [...firstOfEach(requests, ({ txnId }) => txnId).values()];
     const outcomes = await takeAll(firsts).catch((error: unknown) => {
-      if (databaseErrorKind(error) !== 'data') throw error;
+      if (databaseErrorKind(error) === 'transient' && !isUnreadable(error)) throw error;
       return [];
     });
     const byRequest = new Map(firsts.map((each, at) => [each, outcomes[at]]));

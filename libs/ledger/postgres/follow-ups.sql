@@ -174,8 +174,10 @@ WITH refund AS (
     amount_refunded = target.amount_refunded
       + CASE WHEN $3 = 'succeeded' AND refund.kind = 'refund' THEN refund.amount ELSE 0 END,
     refund_reserved = target.refund_reserved
-      - CASE WHEN $3 = 'failed' AND refund.kind = 'refund' THEN coalesce(refund.amount, 0) ELSE 0 END,
-    closed_by = CASE WHEN $3 = 'succeeded' THEN target.closed_by ELSE nullif(target.closed_by, $1) END,
+      - CASE WHEN $3 = 'failed' AND refund.kind = 'refund' THEN coalesce(refund.amount, 0)
+         ELSE 0 END,
+    closed_by = CASE WHEN $3 = 'succeeded' THEN target.closed_by
+      ELSE nullif(target.closed_by, $1) END,
     events = target.events + 1,
     version = target.version + 1
   FROM refund

@@ -111,7 +111,8 @@ RETURNING
 -- noted before, or the payment is final or of another version, or its customer's time is over,
 -- which customerTime tells, and the hold may have begun after that.
 UPDATE ledger.transactions
-SET authorized_at = now(), hold_expires_at = $5, next_action = NULL, version = version + 1, events = events + 1
+SET authorized_at = now(), hold_expires_at = $5, next_action = NULL, version = version + 1,
+    events = events + 1
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
   AND authorized_at IS NULL
   AND (NOT $3::boolean OR action_expires_at IS NULL OR action_expires_at > now()
@@ -137,15 +138,16 @@ WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND action_expires_at I
 -- name: noteDispute
 -- Notes a dispute of a payment which is final, each once, by this server's clock.
 --
--- $1 provider, $2 the intent's id, $3 the dispute's id, $4 amount, $5 reason.
+-- $1 provider, $2 the intent's id, $3 the dispute's id, $4 amount, $5 reason, $6 currency.
 -- A row: the payment, and the trace that its request came with; its event must follow in the same
--- transaction, under the payment's lock. No row: it was noted before, or the payment is pending, or
--- nobody's. Of two reports at once the second one waits for that lock: it finds the same dispute
--- noted, and another one gets the next number.
+-- transaction, under the payment's lock. No row: it was noted before, or the payment is pending, of
+-- another currency, or nobody's. Of two reports at once the second one waits for that lock: it
+-- finds the same dispute noted, and another one gets the next number.
 WITH noted AS (
   INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason)
   SELECT txn_id, $3::text, events + 1, $4::bigint, $5::text FROM ledger.transactions
   WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment' AND state <> 'pending'
+    AND currency = $6
   FOR NO KEY UPDATE
   ON CONFLICT DO NOTHING
   RETURNING txn_id AS disputed, created_at AS disputed_at
@@ -165,7 +167,7 @@ RETURNING
 --
 -- $1 provider, $2 the intent's id.
 -- A row: the payment. No row: it is nobody's.
-SELECT txn_id, state FROM ledger.transactions
+SELECT txn_id, state, currency FROM ledger.transactions
 WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment'
 
 -- name: isEmpty
@@ -250,7 +252,7 @@ WHERE txn_id = ANY ($1::uuid[])
 --
 -- An authorised one may wait for weeks, and is due again after as long as its hold has lasted, or
 -- has been over: an hour at least, a day at most, a tenth sooner or later, and within half an hour
--- of the hold's end. That is a dozen looks at most for one of seven days.
+-- of the hold's end. That is about a dozen looks at one of seven days.
 --
 -- Sent unprepared, so that the planner sees $3 and takes the index of those few rows: while the
 -- provider is away the other index is full of cards that are due.

@@ -186,10 +186,10 @@ export async function noteDispute(
   database: Database,
   report: DisputeReport,
 ): Promise<DisputeOutcome> {
-  const { provider, intentId, disputeId, amount, reason } = report;
+  const { provider, intentId, disputeId, amount, currency, reason } = report;
   refuseBadTexts([intentId, disputeId, reason]);
   const noted = await database.transaction(async (tx) => {
-    const noted = [provider, intentId, disputeId, amount, reason];
+    const noted = [provider, intentId, disputeId, amount, reason, currency];
     const [row] = await tx.query<DisputedRow>(sql.noteDispute, noted);
     if (row === undefined) return undefined;
     const payment = paymentOf(row);
@@ -199,12 +199,13 @@ export async function noteDispute(
     return payment.txnId;
   });
   if (noted !== undefined) return { outcome: 'disputed', txnId: noted };
-  type Found = { txn_id: TxnId; state: Payment['state'] };
+  type Found = { txn_id: TxnId; state: Payment['state']; currency: string };
   const [found] = await database.query<Found>(sql.disputeState, [provider, intentId]);
   if (found === undefined) return { outcome: 'unknown' };
+  const { txn_id: txnId, state } = found;
   // It may have become final since: the report comes again.
-  const outcome = found.state === 'pending' ? 'not-final' : 'already-noted';
-  return { outcome, txnId: found.txn_id };
+  if (state === 'pending') return { outcome: 'not-final', txnId };
+  return { outcome: found.currency === currency ? 'already-noted' : 'other-currency', txnId };
 }
 
 /**

@@ -127,7 +127,7 @@ export function waking(open: Open): void {
     const { ledger, another, events } = store;
     const { txnId, settle } = await aChargedCard(store, 'pi_1');
     const report = { provider: 'stripe', intentId: 'pi_1', disputeId: 'du_1' } as const;
-    const dispute = { ...report, amount: 100n, reason: 'fraudulent' };
+    const dispute = { ...report, amount: 100n, currency: 'EUR', reason: 'fraudulent' };
     assert.deepEqual(await ledger.noteDispute(dispute), { outcome: 'not-final', txnId });
     assert.deepEqual(await events(), []);
     await settle();
@@ -170,10 +170,24 @@ export function waking(open: Open): void {
     await settle();
     const report = { provider: 'stripe', intentId: 'pi_1', disputeId: 'du_1' } as const;
     for (const wrong of [{ disputeId: 'du \0' }, { reason: 'half \ud800' }]) {
-      const dispute = { ...report, amount: 1n, reason: 'general', ...wrong };
+      const dispute = { ...report, amount: 1n, currency: 'EUR', reason: 'general', ...wrong };
       await assert.rejects(store.ledger.noteDispute(dispute), UnpostableError);
     }
     assert.equal((await store.ledger.find(txnId))?.version, 3);
+  });
+
+  test('a dispute of another currency than its payment is refused as that, and one of more is told', async (context) => {
+    const store = await open(context);
+    const { txnId, settle } = await aChargedCard(store, 'pi_1');
+    await settle();
+    const report = { provider: 'stripe', intentId: 'pi_1', disputeId: 'du_1' } as const;
+    const dispute = { ...report, amount: 1_000_000n, currency: 'JPY', reason: 'general' };
+    const refused = { outcome: 'other-currency', txnId };
+    assert.deepEqual(await store.ledger.noteDispute(dispute), refused);
+    assert.equal((await store.ledger.find(txnId))?.version, 3);
+    const noted = await store.ledger.noteDispute({ ...dispute, currency: 'EUR' });
+    assert.deepEqual(noted, { outcome: 'disputed', txnId });
+    assert.deepEqual(await store.ledger.noteDispute(dispute), refused);
   });
 
   test('an event lets the payment be due that it is about, and no other, once', async (context) => {

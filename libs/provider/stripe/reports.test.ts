@@ -160,16 +160,18 @@ test('a refund that failed is named where it is ours, and no other', () => {
 });
 
 test('a dispute is named from its beginning and from its end, with what is wanted back', () => {
-  const dispute = { id: 'du_1', object: 'dispute', amount: 250, reason: 'fraudulent' };
+  const money = { amount: 250, currency: 'eur' };
+  const dispute = { id: 'du_1', object: 'dispute', ...money, reason: 'fraudulent' };
   const ofIntent = { ...dispute, charge: 'ch_1', payment_intent: 'pi_1', status: 'lost' };
   for (const type of ['charge.dispute.created', 'charge.dispute.closed']) {
     const read = readStripeEvent(aWebhook(ofIntent, { event: { type } }));
-    const named = { disputeId: 'du_1', amount: 250n, reason: 'fraudulent' };
+    const named = { disputeId: 'du_1', amount: 250n, currency: 'EUR', reason: 'fraudulent' };
     assert.deepEqual(read, {
       outcome: 'event',
       event: { id: 'evt_1', type, intentId: 'pi_1', dispute: named },
     });
-    for (const wrong of [{ amount: '250' }, { amount: 0.5 }, { reason: null }, { id: 7 }]) {
+    const amounts = [{ amount: '250' }, { amount: 0.5 }, { currency: null }];
+    for (const wrong of [...amounts, { reason: null }, { id: 7 }]) {
       const other = aWebhook({ ...ofIntent, ...wrong }, { event: { type } });
       assert.deepEqual(readStripeEvent(other), { outcome: 'ignored', type });
     }

@@ -9,7 +9,7 @@ export type StripeEvent = {
   /** A refund of ours that gave nothing back in the end, also where it had succeeded before. */
   failedRefund?: { refundId: string; txnId: TxnId };
   /** The customer wants the money back from the bank; what is said of that never changes. */
-  dispute?: { disputeId: string; amount: bigint; reason: string };
+  dispute?: { disputeId: string; amount: bigint; currency: string; reason: string };
 };
 
 /** What reading a webhook gives. */
@@ -91,7 +91,10 @@ type Seen = Partial<Pick<Stripe.Event, 'id' | 'account' | 'livemode'>> & {
 };
 
 type SeenObject = Partial<
-  Record<'id' | 'object' | 'status' | 'payment_intent' | 'metadata' | 'amount' | 'reason', unknown>
+  Record<
+    'id' | 'object' | 'status' | 'payment_intent' | 'metadata' | 'amount' | 'currency' | 'reason',
+    unknown
+  >
 >;
 
 function verify({
@@ -121,10 +124,13 @@ function intentOf(object: SeenObject): string | undefined {
   return ids.find((id): id is string => typeof id === 'string' && id.startsWith('pi_'));
 }
 
-function disputeOf({ object, id, amount, reason }: SeenObject): StripeEvent['dispute'] {
+function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
+  const { object, id, amount, currency, reason } = seen;
   const isWhole = object === 'dispute' && typeof id === 'string' && typeof reason === 'string';
-  if (!isWhole || !Number.isSafeInteger(amount) || (amount as number) < 0) return undefined;
-  return { disputeId: id, amount: BigInt(amount as number), reason };
+  if (!isWhole || typeof currency !== 'string') return undefined;
+  if (!Number.isSafeInteger(amount) || (amount as number) < 0) return undefined;
+  const money = { amount: BigInt(amount as number), currency: currency.toUpperCase() };
+  return { disputeId: id, ...money, reason };
 }
 
 function failedRefundOf({ object, id, status, metadata }: SeenObject): StripeEvent['failedRefund'] {

@@ -219,7 +219,7 @@ function filterFor({ state, isAuthorized, reference, before }: Wish): string {
  * until the commit, so two disputes of it never get one number.
  */
 function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<DisputeOutcome> {
-  const { provider, intentId, disputeId, reason } = report;
+  const { provider, intentId, disputeId, currency, reason } = report;
   return blamingInput(async () => {
     refuseBadTexts([intentId, disputeId, reason]);
     return database.transaction(async (tx) => {
@@ -229,6 +229,7 @@ function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<
       if (found === undefined || row?.kind !== 'payment') return { outcome: 'unknown' };
       const { txn_id: txnId } = found;
       if (row.state === 'pending') return { outcome: 'not-final', txnId };
+      if (row.currency !== currency) return { outcome: 'other-currency', txnId };
       const keys = [[txnId, disputeId]];
       const known = await tx.read({ table: 'disputes', columns: ['dispute_id'], keys });
       if (known.length > 0) return { outcome: 'already-noted', txnId };

@@ -163,9 +163,15 @@ export type GroupMember = {
 };
 
 /** Makes what the driver calls of how it commits. */
-export type AttachHooks = (
-  commit: (offsets: readonly PartitionOffset[]) => Promise<void>,
-) => MemberHooks;
+export type AttachHooks = (commit: CommitOffsets) => MemberHooks;
+
+/**
+ * Commits offsets together, all but those of partitions that were taken away meanwhile: it resolves
+ * with an error for each of these. Rejects when nothing was committed, as far as is known.
+ */
+export type CommitOffsets = (
+  offsets: readonly PartitionOffset[],
+) => Promise<ReadonlyMap<number, Error>>;
 
 /** What a driver calls for its member. */
 export type MemberHooks = {

@@ -3,6 +3,7 @@ import { backoffMs, inBatches, inBatchSpan, type BatchSpanSpec } from '@triplock
 import type {
   BrokerConnection,
   BrokerRefusal,
+  CommitOffsets,
   FetchedBatch,
   MemberHooks,
   PartitionOffset,
@@ -43,7 +44,7 @@ export type BatchHandling = BrokerConnection & {
   onCommitted?(batch: RecordBatch): Promise<void>;
   onSkipped?(skipped: SkippedOffsets): Promise<void>;
   onLost?(gap: LogGap): void;
-  commitOffsets(partitions: readonly PartitionOffset[]): Promise<void>;
+  commitOffsets: CommitOffsets;
   /** What an error says of the membership. */
   judge(error: unknown): BrokerRefusal | undefined;
   heartbeatMs: number;
@@ -143,17 +144,22 @@ function openCommits({ commitOffsets, onSkipped, logger }: BatchHandling, losses
   // are left to its commit, which is further on, or, after a join, to the next fetch.
   const current = new Map<number, object>();
 
-  // Partitions share a request, and all of them fail together. The last offset of a partition is
-  // the furthest.
-  const commit = inBatches(
+  // Partitions share a request, which fails for all of them, or for those alone that were taken
+  // away meanwhile. The last offset of a partition is the furthest.
+  const share = inBatches(
     async (wanted: readonly (PartitionOffset & { isPast?: () => boolean })[]) => {
       const offsets = wanted.filter(({ isPast }) => isPast?.() !== true);
       const furthest = new Map(offsets.map((each) => [each.partition, each]));
-      if (furthest.size > 0) await commitOffsets([...furthest.values()]);
-      return wanted.map(() => undefined);
+      if (furthest.size === 0) return wanted.map(() => undefined);
+      const lost = await commitOffsets([...furthest.values()]);
+      return wanted.map((each) => (offsets.includes(each) ? lost.get(each.partition) : undefined));
     },
     { itemsMax: partitionsMax },
   );
+  const commit = async (wanted: Parameters<typeof share>[0]): Promise<void> => {
+    const lost = await share(wanted);
+    if (lost) throw lost;
+  };
 
   return {
     commit,

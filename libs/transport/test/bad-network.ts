@@ -87,6 +87,34 @@ function passEverything({ client, broker }: Wire): void {
   broker.on('data', (chunk) => client.write(chunk));
 }
 
+/** A broker's reply, and what it answers. */
+export type Reply = { bytes: Buffer; apiKey: number; version: number };
+
+/**
+ * Opens a network in front of `broker` whose replies pass as `change` gives them, each connection's
+ * in their order.
+ */
+export function openChangingNetwork(
+  broker: string,
+  change: (reply: Reply) => Buffer | Promise<Buffer>,
+): Promise<BadNetwork> {
+  return openBadNetwork(broker, ({ client, broker: upstream }) => {
+    const asked = new Map<number, Omit<Reply, 'bytes'>>();
+    let passed = Promise.resolve();
+    const pass = forEachFrame((request) => {
+      const [apiKey, version] = [request.readInt16BE(4), request.readInt16BE(6)];
+      asked.set(request.readInt32BE(8), { apiKey, version });
+      upstream.write(request);
+    });
+    const passChanged = forEachFrame((bytes) => {
+      const changed = change({ bytes, ...asked.get(bytes.readInt32BE(4))! });
+      passed = passed.then(async () => void client.write(await changed));
+    });
+    client.on('data', pass);
+    upstream.on('data', passChanged);
+  });
+}
+
 /** A bad network to a Kafka broker that can also lose produce replies, and nothing else. */
 export type LossyNetwork = BadNetwork & {
   /** Decides for each produce reply whether it is lost, its connection with it. */

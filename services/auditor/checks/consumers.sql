@@ -81,8 +81,8 @@ WITH opened AS MATERIALIZED (
 )
 SELECT notifier.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
        greatest(coalesce(first_attempt_at, next_attempt_at), deleted_at,
-                CASE WHEN state = 'parked' THEN coalesce(endpoint.open_since, opened.open_since) END)
-         AS since
+                CASE WHEN state = 'parked'
+                  THEN coalesce(endpoint.open_since, opened.open_since) END) AS since
 FROM notifier.deliveries
 LEFT JOIN partners.open_webhook_endpoints AS endpoint
   ON endpoint.endpoint_id = deliveries.endpoint_id
@@ -251,7 +251,8 @@ FROM (
     UNION ALL
     SELECT 'notifier.deliveries', count(*), 0, NULL FROM notifier.inbox WHERE sequence IS NULL
     UNION ALL
-    SELECT 'notifier.deliveries', sum(CASE WHEN ordinal = 1 THEN made_together - 2 ELSE -1 END), 0, NULL
+    SELECT 'notifier.deliveries', sum(CASE WHEN ordinal = 1 THEN made_together - 2 ELSE -1 END),
+           0, NULL
     FROM notifier.deliveries
     UNION ALL
     SELECT 'notifier.deliveries', others, deliveries, NULL FROM notifier.reaped_deliveries

@@ -35,10 +35,13 @@ WITH settled AS MATERIALIZED (
   FROM auditor.settled_between($1, $2)
   WHERE action_expires_at IS NOT NULL
   UNION ALL
-  SELECT txn_id, transactions.partner_id, disputes.created_at, 'payment.disputed',
+  SELECT txn_id, payments.partner_id, disputes.created_at, 'payment.disputed',
          auditor.derive_id('event', txn_id::text, 'payment.disputed', dispute_id)
   FROM ledger.disputes
-  JOIN ledger.transactions USING (txn_id)
+  CROSS JOIN LATERAL (
+    SELECT partner_id FROM ledger.transactions
+    WHERE transactions.txn_id = disputes.txn_id OFFSET 0
+  ) AS payments
   WHERE disputes.created_at >= $1 AND disputes.created_at < $2
   UNION ALL
   SELECT txn_id, partner_id, created_at, 'payment.authorized',

@@ -226,6 +226,16 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
     OFFSET 0
   )
 
+-- name: dispute_exceeds_payment
+-- Disputes of more than was taken: of a payment that was captured that is what was captured.
+SELECT dispute_id AS id, disputes.created_at AS since
+FROM ledger.disputes
+CROSS JOIN LATERAL (
+  SELECT coalesce(amount_captured, amount) AS taken FROM ledger.transactions
+  WHERE transactions.txn_id = disputes.txn_id OFFSET 0
+) AS payments
+WHERE disputes.created_at >= $1 AND disputes.created_at < $2 AND disputes.amount > taken
+
 -- name: events_differ_from_settled
 -- Payments that count another number of events than they and what follows them have ends, and one
 -- more each where the customer had to act, where they were authorised and for each dispute: the
@@ -243,7 +253,9 @@ WITH payments AS MATERIALIZED (
   UNION
   SELECT payments.*
   FROM ledger.disputes
-  JOIN ledger.transactions AS payments USING (txn_id)
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.transactions WHERE txn_id = disputes.txn_id OFFSET 0
+  ) AS payments
   WHERE disputes.created_at >= $1 AND disputes.created_at < $2
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since

@@ -107,7 +107,8 @@ WHERE charges.status = 'succeeded'
         transactions.currency, transactions.partner_id
       )
     OR transactions.state IN ('failed', 'canceled')
-    OR transactions.state IN ('succeeded', 'captured') AND charges.id IS DISTINCT FROM transactions.provider_charge_id
+    OR transactions.state IN ('succeeded', 'captured')
+      AND charges.id IS DISTINCT FROM transactions.provider_charge_id
   )
 
 -- name: intent_unfounded
@@ -165,7 +166,8 @@ WHERE refunds.status <> 'failed'
   AND (
     (refunds.amount, refunds.currency, refunds.partner_id)
       IS DISTINCT FROM (transactions.amount, transactions.currency, transactions.partner_id)
-    OR transactions.state = 'succeeded' AND refunds.id IS DISTINCT FROM transactions.provider_refund_id
+    OR transactions.state = 'succeeded'
+      AND refunds.id IS DISTINCT FROM transactions.provider_refund_id
   )
 
 -- name: dispute_untold
@@ -186,10 +188,26 @@ WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
 -- intent.
 SELECT noted.dispute_id AS id, noted.created_at AS since
 FROM ledger.disputes AS noted
-LEFT JOIN ledger.transactions USING (txn_id)
 WHERE noted.created_at >= $1 AND noted.created_at < $2
   AND NOT EXISTS (
     SELECT FROM auditor.disputes
-    WHERE disputes.id = noted.dispute_id AND disputes.intent_id = transactions.provider_intent_id
+    JOIN ledger.transactions ON transactions.provider_intent_id = disputes.intent_id
+    WHERE disputes.id = noted.dispute_id AND transactions.txn_id = noted.txn_id
     OFFSET 0
   )
+
+-- name: dispute_differs_from_ledger
+-- Disputes at the provider of another currency than their payment, of which its partner could not
+-- be told, or of another amount than the ledger has noted.
+SELECT disputes.id, disputes.created_at AS since
+FROM auditor.disputes
+CROSS JOIN LATERAL (
+  SELECT txn_id, currency FROM ledger.transactions
+  WHERE transactions.provider_intent_id = disputes.intent_id OFFSET 0
+) AS payments
+LEFT JOIN LATERAL (
+  SELECT amount FROM ledger.disputes AS noted
+  WHERE noted.txn_id = payments.txn_id AND noted.dispute_id = disputes.id OFFSET 0
+) AS noted ON true
+WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
+  AND (disputes.currency <> payments.currency OR disputes.amount <> noted.amount)

@@ -179,6 +179,9 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ledger('currency', `'USD'`, refund),
     ledger('partner_id', `'globex'`, refund),
   ],
+  'dispute-exceeds-payment': [
+    change('ledger.disputes.amount', '1251', disputed('ledger', 'dispute')),
+  ],
   'events-differ-from-settled': [
     ledger('events', 'events + 1', paid),
     ledger('events', 'events - 1', paid),
@@ -286,6 +289,11 @@ const harmsAtProvider: Record<string, readonly Harm[]> = {
     change('ledger.disputes.txn_id', 'gen_random_uuid()', disputed('ledger', 'dispute')),
     remove('auditor.provider_journal', disputed('provider', 'dispute')),
     change('auditor.provider_journal.intent_id', `'pi-7'`, disputed('provider', 'dispute')),
+  ],
+  'dispute-differs-from-ledger': [
+    change('ledger.disputes.amount', 'amount + 1', disputed('ledger', 'dispute')),
+    change('auditor.provider_journal.amount', 'amount + 1', disputed('provider', 'dispute')),
+    change('auditor.provider_journal.currency', `'USD'`, disputed('provider', 'dispute')),
   ],
 };
 

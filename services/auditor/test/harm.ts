@@ -215,9 +215,11 @@ export function disputed(of: 'ledger' | 'provider' | 'outbox', named: DisputePar
     find: async ({ system }) => {
       const { paid, intentId } = await aCardScene(system);
       const disputeIt = async () => {
-        const dispute = await bookAtProvider(system, { kind: 'dispute', of: paid, intentId });
-        const report = { intentId, disputeId: dispute, amount: 625n, reason: 'fraudulent' };
-        const noted = await system.noteDispute({ provider: 'stripe', ...report });
+        const its = { kind: 'dispute', of: paid, intentId, amount: 625 } as const;
+        const dispute = await bookAtProvider(system, its);
+        const report = { provider: 'stripe', intentId, disputeId: dispute } as const;
+        const money = { amount: 625n, currency: 'EUR' };
+        const noted = await system.noteDispute({ ...report, ...money, reason: 'fraudulent' });
         assert.equal(noted.outcome, 'disputed');
         return dispute;
       };

@@ -44,7 +44,6 @@ test('a copy follows everything that becomes of payments, refunds and events', a
   assert.deepEqual(await copy({ counting: true }), done);
   assert.deepEqual(await copied.ledger.find(card.txnId), await ledger.find(card.txnId));
   assert.deepEqual(await copy({ counting: true }), { ...done, transactions: 0, events: 0 });
-
   await ledger.storeIntent({ txnId: card.txnId, version: 1, provider: 'stripe', intentId: 'pi_1' });
   const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
   const charged = { version: 2, traceparent, chargeId: 'ch_1', ...settlement };
@@ -131,7 +130,8 @@ const wanted: Readonly<Record<string, object>> = {
   'outbox.txn_id': { txn_id: randomUUID() },
   'outbox.payment_id': { payment_id: randomUUID() },
 };
-const dispute = { provider: 'stripe', intentId: 'pi_1', amount: 1n, reason: 'general' } as const;
+const ofIntent = { provider: 'stripe', intentId: 'pi_1' } as const;
+const dispute = { ...ofIntent, amount: 1n, currency: 'EUR', reason: 'general' };
 const usual: Readonly<Record<string, unknown>> = {
   STRING: 'another',
   INT64: 7,

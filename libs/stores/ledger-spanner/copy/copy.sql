@@ -16,8 +16,8 @@ INSERT INTO ledger.transactions AS known (
   due_at, traceparent
 )
 SELECT
-  txn_id, kind, partner_id, idempotency_key, decode(fingerprint, 'hex'), response_version, payment_id,
-  requested_amount, amount, currency, payment_method, reference, details,
+  txn_id, kind, partner_id, idempotency_key, decode(fingerprint, 'hex'), response_version,
+  payment_id, requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id,
   action_expires_at, authorized_at, hold_expires_at, closed_by, amount_captured,
@@ -92,15 +92,19 @@ WHERE (
   known.created_at, known.state, known.version, known.events, known.failure_code,
   known.failure_message, known.settled_at, known.refund_reserved, known.amount_refunded,
   known.provider, known.provider_intent_id, known.provider_charge_id, known.provider_refund_id,
-  known.action_expires_at, known.authorized_at, known.hold_expires_at, known.closed_by, known.amount_captured
+  known.action_expires_at, known.authorized_at, known.hold_expires_at, known.closed_by,
+  known.amount_captured
 ) IS DISTINCT FROM (
   incoming.kind, incoming.partner_id, incoming.idempotency_key, incoming.fingerprint,
-  incoming.response_version, incoming.payment_id, incoming.requested_amount, incoming.amount, incoming.currency,
+  incoming.response_version, incoming.payment_id, incoming.requested_amount, incoming.amount,
+  incoming.currency,
   incoming.payment_method, incoming.reference, incoming.details,
   incoming.created_at, incoming.state, incoming.version, incoming.events, incoming.failure_code,
   incoming.failure_message, incoming.settled_at, incoming.refund_reserved, incoming.amount_refunded,
-  incoming.provider, incoming.provider_intent_id, incoming.provider_charge_id, incoming.provider_refund_id,
-  incoming.action_expires_at, incoming.authorized_at, incoming.hold_expires_at, incoming.closed_by, incoming.amount_captured
+  incoming.provider, incoming.provider_intent_id, incoming.provider_charge_id,
+  incoming.provider_refund_id,
+  incoming.action_expires_at, incoming.authorized_at, incoming.hold_expires_at,
+  incoming.closed_by, incoming.amount_captured
 )
 
 -- name: copyEntries
@@ -125,7 +129,9 @@ WITH incoming AS MATERIALIZED (
 SELECT known.txn_id::text AS id
 FROM incoming JOIN ledger.entries AS known USING (txn_id)
 WHERE (known.debit_account, known.credit_account, known.amount, known.currency)
-  IS DISTINCT FROM (incoming.debit_account, incoming.credit_account, incoming.amount, incoming.currency)
+  IS DISTINCT FROM (
+    incoming.debit_account, incoming.credit_account, incoming.amount, incoming.currency
+  )
 
 -- name: copyDisputes
 -- Adds disputes to the copy. One that is there stays as it is.
@@ -180,8 +186,8 @@ WHERE (
   known.order_id, known.event_type, known.txn_id, known.payment_id, known.partner_id, known.bucket,
   known.sequence, known.payload, known.traceparent
 ) IS DISTINCT FROM (
-  incoming.order_id, incoming.event_type, incoming.txn_id, incoming.payment_id, incoming.partner_id, incoming.bucket,
-  incoming.sequence, incoming.payload, incoming.traceparent
+  incoming.order_id, incoming.event_type, incoming.txn_id, incoming.payment_id,
+  incoming.partner_id, incoming.bucket, incoming.sequence, incoming.payload, incoming.traceparent
 )
 
 -- name: countRows

@@ -100,7 +100,10 @@ async function startMember(
     retry: { ...retry, restartOnFailure: () => Promise.resolve(false) },
   });
   let latest: EachBatchPayload | undefined;
-  const hooks = attach((offsets) => commit(offsets, { consumer, latest, topic }));
+  const hooks = attach(async (offsets) => {
+    await commit(offsets, { consumer, latest, topic });
+    return new Map();
+  });
   const ended = endOf(consumer);
   consumer.on('consumer.end_batch_process', ({ payload }) => {
     const { partition, batchSize, firstOffset, lastOffset, highWatermark } = payload;

@@ -98,9 +98,9 @@ export function judge(error: unknown): BrokerRefusal | undefined {
   return canTellLater ? 'later' : 'other';
 }
 
-/** Whether a broker answered with this error. */
-export function isAnswer(error: unknown, apiId: string): boolean {
-  return causesOf(error).some((cause) => cause.apiId === apiId);
+/** Whether a broker answered with one of these errors. */
+export function isAnswer(error: unknown, ...apiIds: readonly string[]): boolean {
+  return causesOf(error).some(({ apiId }) => typeof apiId === 'string' && apiIds.includes(apiId));
 }
 
 function causesOf(error: unknown): Cause[] {

@@ -45,8 +45,10 @@ export async function startMember(
   end.promise.catch(() => undefined);
   const group = openGroup(membership, () => rounds.settled());
   const { consumer, fetcher } = group;
+  let joined: Joined | undefined;
   const commits = {
     commit: group.commit,
+    joinedAs: () => joined,
     isOwned: (partition: number) => rounds.isOwned(partition),
   };
   const hooks = attach((offsets) => commitOwned(offsets, commits));
@@ -59,7 +61,9 @@ export async function startMember(
   consumer.on('consumer:heartbeat:end', () => void standstill.refresh());
   // Joining again failed: the library sends no more heartbeats.
   consumer.on('error', fail);
-  consumer.on('consumer:group:join', ({ memberId, assignments = [] }) => {
+  consumer.on('consumer:group:join', (group) => {
+    const { memberId, generationId = consumer.generationId, assignments = [] } = group;
+    joined = { memberId, generationId };
     const assigned = assignments.find(({ topic }) => topic === membership.topic)?.partitions ?? [];
     hooks.joined(memberId, assigned);
     rounds.assign(memberId, assigned);
@@ -138,12 +142,13 @@ function openGroup(membership: Membership, settled: () => Promise<unknown>) {
       return new Map(
         partitions.map((partition) => {
           const offset = committed.get(topic)?.[partition] ?? -1n;
-          return [partition, offset < 0n ? starts[partition]! : offset];
+          return [partition, offset < 0n ? starts[partition] : offset];
         }),
       );
     },
     starts: () => logStarts(consumer, topic),
-    commit: (offsets: readonly PartitionOffset[]) => commit(consumer, topic, offsets),
+    commit: (offsets: readonly PartitionOffset[], joined: Joined) =>
+      commit(consumer, { topic, offsets, ...joined }),
   };
 }
 
@@ -152,15 +157,36 @@ async function logStarts(consumer: Consumer, topic: string): Promise<bigint[]> {
   return (await consumer.listOffsets({ topics: [topic], timestamp })).get(topic) ?? [];
 }
 
+/** As whom, and in which generation of the group, the partitions were assigned. */
+type Joined = { memberId: string; generationId: number };
+
 type Commits = {
-  commit: (offsets: readonly PartitionOffset[]) => Promise<void>;
+  commit: (offsets: readonly PartitionOffset[], joined: Joined) => Promise<void>;
+  joinedAs: () => Joined | undefined;
   isOwned: (partition: number) => boolean;
 };
 
-async function commitOwned(offsets: readonly PartitionOffset[], { commit, isOwned }: Commits) {
-  const lost = offsets.find(({ partition, isStale }) => isStale?.() ?? !isOwned(partition));
-  if (lost) throw new TakenAwayError(`partition ${lost.partition} is another member's by now`);
-  await commit(offsets);
+/**
+ * Commits what is this member's, under the generation that made it so. The library knows the next
+ * generation from the answer to its join on, and what that assigns only some round trips later:
+ * under it, the broker would take the offset of a partition that another member reads by then.
+ */
+async function commitOwned(
+  offsets: readonly PartitionOffset[],
+  { commit, joinedAs, isOwned }: Commits,
+): Promise<ReadonlyMap<number, Error>> {
+  const joined = joinedAs();
+  const { lost = [], own = [] } = Object.groupBy(offsets, ({ partition, isStale }) =>
+    (isStale?.() ?? !isOwned(partition)) ? 'lost' : 'own',
+  );
+  if (joined === undefined) throw new TakenAwayError('no member of the group');
+  if (own.length > 0) await commit(own, joined);
+  return new Map(
+    lost.map(({ partition }) => [
+      partition,
+      new TakenAwayError(`partition ${partition} is another member's by now`),
+    ]),
+  );
 }
 
 type Committed = { partitionIndex: number; committedOffset: bigint; committedLeaderEpoch: number };
@@ -170,14 +196,14 @@ type OffsetCommit = API<
   unknown
 >;
 
-/** Commits once, under the generation of now or not at all. */
+type Commit = Joined & { topic: string; offsets: readonly PartitionOffset[] };
+
+/** Commits once, under this generation or not at all. */
 async function commit(
   consumer: Consumer,
-  topic: string,
-  offsets: readonly PartitionOffset[],
+  { topic, offsets, memberId, generationId }: Commit,
 ): Promise<void> {
-  const { groupId, generationId, memberId } = consumer;
-  if (memberId === null) throw new TakenAwayError('no member of the group');
+  const { groupId } = consumer;
   const coordinator = await consumer.findGroupCoordinator();
   const { brokers } = await consumer.metadata({ topics: [topic] });
   const connection = await consumer.connections.get(brokers.get(coordinator)!);

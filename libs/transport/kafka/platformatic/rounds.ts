@@ -1,13 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '@triplock/runtime';
 import type { FetchedBatch, MemberHooks, Membership } from '../driver.ts';
-import { judge, TakenAwayError } from './client.ts';
+import { isAnswer, judge, TakenAwayError } from './client.ts';
 import type { Fetched, Fetcher } from './fetches.ts';
 
 /** What is fetched by: a member's client. */
 export type RoundsGroup = {
   fetcher: Fetcher;
   leaders(): Promise<readonly number[]>;
-  positions(partitions: number[]): Promise<ReadonlyMap<number, bigint>>;
+  positions(partitions: number[]): Promise<ReadonlyMap<number, bigint | undefined>>;
   starts(): Promise<readonly bigint[]>;
 };
 
@@ -38,6 +39,9 @@ type Owned = {
   /** What is fetched next; unknown until the group's offset was read. */
   position: bigint | undefined;
   isPaused: boolean;
+  /** Commits that were refused one after the other, and whether it rests after one. */
+  refusals: number;
+  isResting: boolean;
   batch: Promise<void> | undefined;
 };
 
@@ -51,8 +55,11 @@ type Run = Consuming & {
 
 type Read = Extract<Fetched, { outcome: 'read' }>;
 
-/** Before what a commit refused is read again. */
-const againMs = 100;
+/** Before what a commit refused is read again, and how often in a row; as kafkajs does. */
+const rests = { firstMs: 100, maxMs: 5_000 };
+const refusalsMax = 5;
+/** The library joins again by itself: however long that takes, nothing else helps. */
+const joinsAgain = ['ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS'];
 
 /**
  * Fetches in rounds, one at a time to each broker: all partitions that it leads and that are not
@@ -69,8 +76,9 @@ export function consumeRounds(consuming: Consuming): Rounds {
       joinedAs = memberId;
       run.owned = new Map(
         partitions.map((partition) => {
-          const fresh = { partition, position: undefined, isPaused: false, batch: undefined };
-          return [partition, kept.get(partition) ?? fresh];
+          const known = kept.get(partition);
+          // What rests was refused in a generation that is over.
+          return [partition, known && !known.isResting ? known : freshOwned(partition)];
         }),
       );
       // What was not committed is fetched once more; a batch under way says itself where to go on.
@@ -92,6 +100,11 @@ export function consumeRounds(consuming: Consuming): Rounds {
   };
 }
 
+function freshOwned(partition: number): Owned {
+  const idle = { isPaused: false, refusals: 0, isResting: false, batch: undefined };
+  return { partition, position: undefined, ...idle };
+}
+
 function batchesOf({ owned }: Run): Promise<void>[] {
   return [...owned.values()].flatMap(({ batch }) => (batch === undefined ? [] : [batch]));
 }
@@ -111,16 +124,22 @@ async function begin(run: Run): Promise<void> {
   const unknown = [...run.owned.values()].filter(({ position }) => position === undefined);
   if (unknown.length > 0) {
     const positions = await run.group.positions(unknown.map(({ partition }) => partition));
-    for (const each of unknown) each.position ??= positions.get(each.partition);
+    for (const each of unknown) each.position ??= known(each, positions.get(each.partition));
   }
   await schedule(run);
+}
+
+/** A partition without a position would be fetched no more, and nobody would notice. */
+function known({ partition }: Owned, offset: bigint | undefined): bigint {
+  if (offset !== undefined) return offset;
+  throw new Error(`Kafka did not say where partition ${partition} begins`);
 }
 
 async function schedule(run: Run): Promise<void> {
   if (run.isFinishing || run.owned.size === 0) return;
   const leaders = await run.group.leaders();
-  const ready = [...run.owned.values()].filter(({ position, isPaused, batch }) => {
-    return position !== undefined && !isPaused && batch === undefined;
+  const ready = [...run.owned.values()].filter(({ position, isPaused, isResting, batch }) => {
+    return position !== undefined && !isPaused && !isResting && batch === undefined;
   });
   for (const [leader, partitions] of Map.groupBy(ready, (each) => leaders[each.partition]!)) {
     if (run.isFinishing || run.atWork.has(leader)) continue;
@@ -147,7 +166,7 @@ async function runRound(run: Run, leader: number, partitions: readonly Owned[]):
     if (run.isFinishing || !fetched || !isMine(run, each) || each.batch !== undefined) return;
     if (each.position !== offsets.get(each.partition)) return;
     if (fetched.outcome === 'read') await take(run, each, fetched);
-    else each.position = starts[each.partition];
+    else each.position = known(each, starts[each.partition]);
   });
   await Promise.all(batches);
 }
@@ -164,20 +183,44 @@ async function take(run: Run, each: Owned, fetched: Read): Promise<void> {
 }
 
 async function handle(run: Run, each: Owned, fetched: Read): Promise<void> {
-  const { gatherMs = 0, logger } = run.membership;
+  const { gatherMs = 0 } = run.membership;
   const soonest = performance.now() + gatherMs;
   try {
     await run.hooks.eachBatch(batchOf(run, each, fetched));
+    each.refusals = 0;
   } catch (error) {
     if (judge(error) === undefined) throw error;
-    const { partition } = each;
-    logger.debug({ err: error, partition }, 'a batch was not committed and is read again');
-    await delay(againMs);
-    each.position = undefined;
-    if (isMine(run, each)) orFail(run, begin(run));
+    if (isMine(run, each)) orFail(run, readAgain(run, each, error));
   }
   const earlyMs = soonest - performance.now();
   if (fetched.next >= fetched.end && !run.isFinishing && earlyMs > 0) await delay(earlyMs);
+}
+
+/**
+ * Reads again what was not committed, after a rest that no other partition waits for. Rejects where
+ * asking again cannot help, or has not: the member ends, and the next one joins after a rest.
+ */
+async function readAgain(run: Run, each: Owned, error: unknown): Promise<void> {
+  const { partition } = each;
+  each.refusals += 1;
+  if (isForGood(error, each)) throw error;
+  const pauseMs = backoffMs(each.refusals - 1, rests);
+  const details = { err: error, partition, pauseMs, refusals: each.refusals };
+  run.membership.logger.warn(details, 'a batch was not committed and is read again');
+  each.position = undefined;
+  each.isResting = true;
+  await delay(pauseMs, undefined, { ref: false });
+  each.isResting = false;
+  if (!run.isFinishing && isMine(run, each)) await begin(run);
+}
+
+/** Of a member that the group does not know any more, the library may yet think that it is one. */
+function isForGood(error: unknown, { refusals }: Owned): boolean {
+  const refusal = judge(error);
+  if (refusal === 'right' || refusal === 'login') return true;
+  if (isAnswer(error, 'UNKNOWN_MEMBER_ID')) return true;
+  const waits = error instanceof TakenAwayError || isAnswer(error, ...joinsAgain);
+  return !waits && refusals > refusalsMax;
 }
 
 function batchOf(run: Run, each: Owned, fetched: Read): FetchedBatch {
