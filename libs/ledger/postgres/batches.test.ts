@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { TxnId } from '@triplock/payments';
+import { statementsIn } from '@triplock/postgres';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
 import { UnpostableError, type SettleOutcome, type SettleRequest } from '../ledger.ts';
 import { pendingOf, settledNow, traceparent } from '../test/under-test.ts';
@@ -79,3 +82,22 @@ test('of two requests for one row in a batch one changes it', async (context) =>
   assert.deepEqual(outcomes.sort(), ['settled', 'stale']);
   assert.equal((await owner.query('SELECT FROM ledger.outbox')).length, 1);
 });
+
+test('what knows a row by its id reads no other, however many are pending that statistics know nothing of', async (context) => {
+  const { ledger, owner, ids } = await openWithPending(context, 2_000);
+  await Promise.all(ids.map((txnId) => ledger.settle(ending(txnId))));
+  // As long as it takes autovacuum: it counts changes against the size of the table.
+  await owner.query('ALTER TABLE ledger.transactions SET (autovacuum_enabled = off)');
+  await owner.query('VACUUM ANALYZE ledger.transactions');
+  await ledger.post(Array.from({ length: 1_000 }, () => pendingOf(aPayment())));
+  for (const file of ['settle.sql', 'settlement.sql', 'follow-ups.sql', 'transactions.sql']) {
+    const text = readFileSync(join(import.meta.dirname, file), 'utf8');
+    const named = [...statementsIn(text)].filter(([name]) => !readsByState.includes(name));
+    for (const [name, statement] of named.length === 0 ? [[file, text] as const] : named) {
+      const plan = await owner.query(`EXPLAIN (GENERIC_PLAN, FORMAT JSON) ${statement}`);
+      assert.doesNotMatch(JSON.stringify(plan), /transactions_due|_not_succeeded|Seq Scan/, name);
+    }
+  }
+});
+
+const readsByState = ['takeDue', 'pendingSums', 'listPayments', 'isEmpty'];

@@ -38,7 +38,7 @@ RETURNING txn_id
 -- payment that is pending wakes its refunds when it is settled.
 WITH refund AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
-  WHERE txn_id = $1 AND kind = 'refund' AND state = 'pending'
+  WHERE txn_id = $1 AND kind = 'refund' AND settled_at IS NULL
   FOR NO KEY UPDATE
 ), payment AS MATERIALIZED (
   SELECT target.txn_id, target.state, target.currency, target.refund_reserved,
@@ -99,7 +99,7 @@ SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision F
 -- of the others sees it so. It lets go of it when it is settled as failed.
 WITH closing AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
-  WHERE txn_id = $1 AND kind IN ('capture', 'cancellation') AND state = 'pending'
+  WHERE txn_id = $1 AND kind IN ('capture', 'cancellation') AND settled_at IS NULL
   FOR NO KEY UPDATE
 ), payment AS MATERIALIZED (
   SELECT target.txn_id, target.state, target.amount, target.currency, target.authorized_at,
@@ -128,7 +128,7 @@ WITH closing AS MATERIALIZED (
   SET closed_by = $1, version = target.version + 1
   FROM judged
   WHERE target.txn_id = judged.payment_id AND judged.decision = 'fits'
-    AND target.closed_by IS NULL AND target.state = 'pending'
+    AND target.closed_by IS NULL AND target.settled_at IS NULL
 ), named AS (
   UPDATE ledger.transactions AS target
   SET amount = judged.amount, currency = judged.currency, version = target.version + 1
@@ -167,7 +167,7 @@ WITH refund AS (
     provider_refund_id = coalesce($7, provider_refund_id),
     due_at = NULL,
     version = version + 1
-  WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND payment_id IS NOT NULL
+  WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND payment_id IS NOT NULL
   RETURNING kind, partner_id, payment_id, amount
 ), payment AS (
   UPDATE ledger.transactions AS target SET

@@ -6,17 +6,13 @@
 -- A row: a payment as it is now; its entry and event must follow in the same transaction.
 -- No row: it is final, of another version, or another transaction holds it, and nothing was
 -- written. Whoever has to know which takes the row's lock first.
---
--- Of each row its state is compared where it is locked: a condition on the state of what is updated
--- would offer the planner the index of what is due, which holds every pending card there is.
 WITH asked AS (
   SELECT * FROM unnest(
     $1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[],
     $8::bigint[]
   ) AS asked (txn_id, version, state, code, message, settled_at, charge_id, captured)
 ), free AS MATERIALIZED (
-  SELECT txn_id, version, state, payment_id FROM ledger.transactions
-  WHERE txn_id = ANY ($1::uuid[])
+  SELECT txn_id FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE ledger.transactions AS payment SET
@@ -30,8 +26,9 @@ UPDATE ledger.transactions AS payment SET
   due_at = NULL,
   version = payment.version + 1,
   events = payment.events + 1
-FROM asked JOIN free USING (txn_id, version)
-WHERE payment.txn_id = asked.txn_id AND free.state = 'pending' AND free.payment_id IS NULL
+FROM asked JOIN free USING (txn_id)
+WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
+  AND payment.settled_at IS NULL AND payment.payment_id IS NULL
 RETURNING
   payment.txn_id, payment.kind, payment.partner_id, payment.idempotency_key,
   encode(payment.fingerprint, 'hex') AS fingerprint, payment.response_version, payment.amount,

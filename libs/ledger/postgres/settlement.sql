@@ -29,14 +29,9 @@ WITH asked AS (
   SELECT txn_id, debit_account, credit_account, amount, currency FROM asked
   WHERE debit_account IS NOT NULL
 ), waiting AS (
-  SELECT locked.txn_id
-  FROM unnest($1::uuid[]) AS ended (txn_id)
-  CROSS JOIN LATERAL (
-    SELECT txn_id, state, due_at FROM ledger.transactions
-    WHERE payment_id = ended.txn_id OFFSET 0
-    FOR NO KEY UPDATE SKIP LOCKED
-  ) AS locked
-  WHERE locked.state = 'pending' AND locked.due_at > now()
+  SELECT txn_id FROM ledger.transactions
+  WHERE payment_id = ANY ($1::uuid[]) AND settled_at IS NULL AND due_at > now()
+  FOR NO KEY UPDATE SKIP LOCKED
 ), woken AS (
   UPDATE ledger.transactions AS refund SET due_at = now(), version = version + 1
   FROM waiting WHERE refund.txn_id = waiting.txn_id

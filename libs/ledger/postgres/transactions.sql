@@ -1,6 +1,11 @@
 -- Reads and changes of ledger.transactions: one row per payment, and per refund, capture and
 -- cancellation. The steps that guard it are post.sql and settle.sql, and follow-ups.sql for what
 -- follows a payment.
+--
+-- What finds a row by its id says `settled_at IS NULL` for pending, in all of these files; a check
+-- of the table keeps both the same. By `state = 'pending'` the planner may take the index of what
+-- is due instead, which holds hardly anything by its statistics, and every card while a provider is
+-- away.
 
 -- name: findPayment
 -- Reads one payment, of whatever kind.
@@ -67,19 +72,19 @@ ORDER BY currency
 -- length.
 -- A row: it is stored, with the version the payment has now. No row: the payment is final, of
 -- another version, has an intent already, or another transaction holds it: that intent must not be
--- confirmed. Whoever has to know which takes the row's lock first. The state is compared where the
--- row is locked, as settle.sql does.
+-- confirmed. Whoever has to know which takes the row's lock first.
 WITH asked AS (
   SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[])
     AS asked (txn_id, version, provider, intent_id)
 ), free AS MATERIALIZED (
-  SELECT txn_id, version, state, kind FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
+  SELECT txn_id FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE ledger.transactions AS payment
 SET provider = asked.provider, provider_intent_id = asked.intent_id, version = payment.version + 1
-FROM asked JOIN free USING (txn_id, version)
-WHERE payment.txn_id = asked.txn_id AND free.state = 'pending' AND free.kind = 'payment'
+FROM asked JOIN free USING (txn_id)
+WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
+  AND payment.settled_at IS NULL AND payment.kind = 'payment'
   AND payment.provider_intent_id IS NULL
 RETURNING payment.txn_id, payment.version
 
@@ -93,7 +98,7 @@ RETURNING payment.txn_id, payment.version
 UPDATE ledger.transactions
 SET action_expires_at = now() + $3::bigint * interval '1 millisecond', next_action = $4,
     version = version + 1, events = events + 1
-WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
+WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'payment'
   AND action_expires_at IS NULL
 RETURNING
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
@@ -113,7 +118,7 @@ RETURNING
 UPDATE ledger.transactions
 SET authorized_at = now(), hold_expires_at = $5, next_action = NULL, version = version + 1,
     events = events + 1
-WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
+WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'payment'
   AND authorized_at IS NULL
   AND (NOT $3::boolean OR action_expires_at IS NULL OR action_expires_at > now()
     OR action_expires_at > $4::timestamptz)
@@ -132,7 +137,7 @@ RETURNING
 -- version.
 SELECT action_expires_at <= now() AS over
 FROM ledger.transactions
-WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND action_expires_at IS NOT NULL
+WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND action_expires_at IS NOT NULL
   AND authorized_at IS NULL
 
 -- name: noteDispute
@@ -228,7 +233,7 @@ LIMIT $3
 -- version.
 UPDATE ledger.transactions
 SET provider_refund_id = $3, version = version + 1
-WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'refund'
+WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'refund'
 RETURNING version
 
 -- name: classify
@@ -300,28 +305,19 @@ RETURNING target.txn_id, target.kind, target.version, target.traceparent
 -- Refunds are locked before their payment and in the order of their ids, as everywhere, so that no
 -- two statements wait for each other. A second event with the same id waits at the insert until the
 -- first one's transaction ends.
--- Every row is found by its id, and its state compared afterwards: the index of what is due holds
--- every pending card there is, and a provider that was away reports of them all.
 WITH payment AS (
-  SELECT txn_id, state FROM ledger.transactions
-  WHERE provider_intent_id = $4::text AND provider = $1::text
-), concerned AS (
-  SELECT txn_id, true AS is_payment FROM payment WHERE state = 'pending'
-  UNION ALL
-  SELECT refund.txn_id, false FROM payment CROSS JOIN LATERAL (
-    SELECT txn_id, state, amount FROM ledger.transactions
-    WHERE payment_id = payment.txn_id OFFSET 0
-  ) AS refund
-  WHERE refund.state = 'pending' AND refund.amount IS NOT NULL
+  SELECT txn_id FROM ledger.transactions WHERE provider_intent_id = $4::text AND provider = $1::text
 ), waiting AS MATERIALIZED (
-  SELECT locked.txn_id
-  FROM (SELECT txn_id FROM concerned ORDER BY is_payment, txn_id) AS each
-  CROSS JOIN LATERAL (
-    SELECT txn_id, state FROM ledger.transactions
-    WHERE txn_id = each.txn_id OFFSET 0
-    FOR NO KEY UPDATE
-  ) AS locked
-  WHERE locked.state = 'pending'
+  SELECT txn_id FROM ledger.transactions
+  WHERE settled_at IS NULL AND txn_id IN (
+    SELECT txn_id FROM payment
+    UNION ALL
+    SELECT refund.txn_id FROM ledger.transactions AS refund
+    JOIN payment ON refund.payment_id = payment.txn_id
+    WHERE refund.amount IS NOT NULL
+  )
+  ORDER BY payment_id IS NULL, txn_id
+  FOR NO KEY UPDATE
 ), remembered AS (
   INSERT INTO ledger.provider_events (provider, event_id, event_type, intent_id)
   SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT FROM waiting)
