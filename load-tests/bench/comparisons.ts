@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { checkOut, type SettingsOfServices } from '@triplock/launcher';
 import type { System } from '@triplock/demo';
 import { renderTable, style } from '@triplock/operator';
+import { openForCommand } from '@triplock/postgres';
 import { describeRig, onOwnSystem, type Launcher, type Listening, type Rig } from '../systems.ts';
 import { payModel } from './audit-at-size.ts';
 import { makePayments } from './many-payments.ts';
@@ -75,6 +76,10 @@ export async function compareGrown(ledgerRows: number, comparing: Comparing): Pr
   const grow = async (system: System) => {
     const making = { url: system.endpoints.postgres, terminal, signal };
     await makePayments(making, await payModel(system), { payments: 0, ledgerRows });
+    const { url } = making;
+    const database = openForCommand({ url, applicationName: 'bench', statementTimeoutMs: 600_000 });
+    // What was written is written back now, and not beside the first pairs.
+    await database.query('CHECKPOINT').finally(database.close);
   };
   const { pairs, rig } = await loadInTurn(comparing, { grow });
   const here = `${ledgerRows} rows`;
@@ -139,9 +144,11 @@ async function measure(bench: Bench): Promise<Figures> {
   };
 }
 
-/** Each figure that both have. */
+/** Each figure that both have, and that is more than what is too little to be measured. */
 function changesIn(pairs: readonly Pair[]): Comparison['changes'] {
-  const names = Object.keys(pairs[0]?.[1] ?? {}).filter((name) => name in (pairs[0]?.[0] ?? {}));
+  const names = Object.keys(pairs[0]?.[1] ?? {}).filter((name) =>
+    pairs.every((pair) => pair.every((figures) => figures[name]! > 0)),
+  );
   const changes = names.map((name) => {
     return [name, changeOf(pairs.map(([there, here]) => [there[name]!, here[name]!]))] as const;
   });

@@ -76,7 +76,6 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'refunded-differs-from-refunds': always,
     'captured-differs-from-captures': always,
     'refund-unfounded': always,
-    'dispute-exceeds-payment': always,
     'events-differ-from-settled': always,
   },
   provider: {

@@ -235,7 +235,7 @@ async function noteDispute(
     case 'not-final':
       throw new Error(`payment ${noted.txnId} is disputed and not final yet`);
     case 'other-currency':
-      // However often it came: a person has to see what the bank wants, and tell the partner.
+      // It would be so again: a person has to see what the bank wants, and tell the partner.
       logger.error(
         { txnId: noted.txnId, disputeId: dispute.disputeId, currency: dispute.currency },
         'a dispute is of another currency than its payment, and its partner is not told',

@@ -77,7 +77,7 @@ async function answer(
       if (typeof order === 'string') return { status: 400, body: { error: order } };
       const begun = jobs.begin(order);
       if (begun.outcome === 'begun') return { status: 202, body: { job: begun.job } };
-      return { status: 409, body: { error: `${begun.by} is under way: wait, or cancel it` } };
+      return { status: 409, body: { error: `${begun.by} is under way: wait for it to end` } };
     }
     default:
       return /^POST \/jobs\//.test(asked) ? cancel(jobs, asked) : processAct({ jobs, home }, asked);

@@ -138,6 +138,8 @@ async function provision(report: Report): Promise<void> {
   writeJson(writtenAt('catcher', networkWiring.partnersFile), webhookSecretsOf(partners));
   tellApiKeys(partners, report);
   report(`ready; cards are charged at ${stripe.url}`);
+  const { CONSOLE_URL } = process.env;
+  if (CONSOLE_URL) report(`console, once the services run: ${CONSOLE_URL}`);
 }
 
 /** These steps are of a demo, and its partners too: whoever has no Node reads their keys here. */

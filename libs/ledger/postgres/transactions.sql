@@ -170,9 +170,14 @@ RETURNING
 -- name: disputeState
 -- What a report of a dispute met that was not noted.
 --
--- $1 provider, $2 the intent's id.
--- A row: the payment. No row: it is nobody's.
-SELECT txn_id, state, currency FROM ledger.transactions
+-- $1 provider, $2 the intent's id, $3 the dispute's id.
+-- A row: the payment, and whether that dispute is noted: by another report, of which this one's
+-- statement could not know. No row: it is nobody's.
+SELECT txn_id, state, currency, EXISTS (
+  SELECT FROM ledger.disputes
+  WHERE disputes.txn_id = transactions.txn_id AND dispute_id = $3
+) AS noted
+FROM ledger.transactions
 WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment'
 
 -- name: isEmpty

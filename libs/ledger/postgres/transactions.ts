@@ -199,13 +199,14 @@ export async function noteDispute(
     return payment.txnId;
   });
   if (noted !== undefined) return { outcome: 'disputed', txnId: noted };
-  type Found = { txn_id: TxnId; state: Payment['state']; currency: string };
-  const [found] = await database.query<Found>(sql.disputeState, [provider, intentId]);
+  type Found = { txn_id: TxnId; state: Payment['state']; currency: string; noted: boolean };
+  const [found] = await database.query<Found>(sql.disputeState, [provider, intentId, disputeId]);
   if (found === undefined) return { outcome: 'unknown' };
   const { txn_id: txnId, state } = found;
-  // It may have become final since: the report comes again.
-  if (state === 'pending') return { outcome: 'not-final', txnId };
-  return { outcome: found.currency === currency ? 'already-noted' : 'other-currency', txnId };
+  const isOther = state !== 'pending' && found.currency !== currency;
+  if (isOther) return { outcome: 'other-currency', txnId };
+  // Not noted: pending, or final only since the statement above looked. The report comes again.
+  return { outcome: found.noted ? 'already-noted' : 'not-final', txnId };
 }
 
 /**
@@ -279,7 +280,6 @@ const eventsPerReap = 16;
 const reapedMax = 2 * eventsPerReap;
 
 type WakeRow = { waits: boolean; remembered: boolean; woken: TxnId[] };
-
 /**
  * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. What is remembered
  * takes old events out with it, so that nobody else has to; a crash before that leaves them to what

@@ -226,16 +226,6 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
     OFFSET 0
   )
 
--- name: dispute_exceeds_payment
--- Disputes of more than was taken: of a payment that was captured that is what was captured.
-SELECT dispute_id AS id, disputes.created_at AS since
-FROM ledger.disputes
-CROSS JOIN LATERAL (
-  SELECT coalesce(amount_captured, amount) AS taken FROM ledger.transactions
-  WHERE transactions.txn_id = disputes.txn_id OFFSET 0
-) AS payments
-WHERE disputes.created_at >= $1 AND disputes.created_at < $2 AND disputes.amount > taken
-
 -- name: events_differ_from_settled
 -- Payments that count another number of events than they and what follows them have ends, and one
 -- more each where the customer had to act, where they were authorised and for each dispute: the

@@ -172,10 +172,16 @@ WHERE refunds.status <> 'failed'
 
 -- name: dispute_untold
 -- Disputes at the provider that the ledger has not noted of their payment: a webhook that was lost,
--- or that comes again while its payment is pending.
+-- or that comes again while its payment is pending. One of another currency cannot be noted.
 SELECT disputes.id, disputes.created_at AS since
 FROM auditor.disputes
 WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
+  AND NOT EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE transactions.provider_intent_id = disputes.intent_id
+      AND transactions.currency <> disputes.currency
+    OFFSET 0
+  )
   AND NOT EXISTS (
     SELECT FROM ledger.disputes AS noted
     JOIN ledger.transactions USING (txn_id)

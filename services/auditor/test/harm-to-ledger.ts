@@ -179,9 +179,6 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ledger('currency', `'USD'`, refund),
     ledger('partner_id', `'globex'`, refund),
   ],
-  'dispute-exceeds-payment': [
-    change('ledger.disputes.amount', '1251', disputed('ledger', 'dispute')),
-  ],
   'events-differ-from-settled': [
     ledger('events', 'events + 1', paid),
     ledger('events', 'events - 1', paid),

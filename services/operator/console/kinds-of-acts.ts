@@ -248,9 +248,7 @@ function partnerAct(act: PartnerAct, field?: 'endpoint' | 'allowed' | 'prefix') 
     const id = partnerIdOf(fields.get('partner') ?? undefined);
     const acting = act(id, fields);
     return {
-      target: [id, differing(id, field, fields), isAgain(fields) && say.again]
-        .filter(Boolean)
-        .join(' '),
+      target: `${id} ${differing(id, field, fields)} ${isAgain(fields) ? say.again : ''}`.trim(),
       async perform({ config, acting: { partners } }, actor) {
         if (partners === undefined) {
           throw new UsageError(say.onlyLooks('PARTNERS_DATABASE_URL', config.INSTANCE_NAME));
@@ -265,10 +263,11 @@ function partnerAct(act: PartnerAct, field?: 'endpoint' | 'allowed' | 'prefix') 
   };
 }
 
-/** Of a key, also of a whole one, no more than may be shown. */
+/** Of a key, also of a whole one or of another partner's, no more than may be shown. */
 function differing(id: string, field: string | undefined, fields: URLSearchParams) {
-  const value = field && fields.get(field);
-  return field === 'prefix' ? value?.slice(0, `tl_${id}_`.length + 6) : value;
+  const value = (field && fields.get(field)) ?? '';
+  if (field !== 'prefix') return value;
+  return value.slice(0, (value.startsWith(`tl_${id}_`) ? `tl_${id}_`.length : 0) + 6);
 }
 
 const endpointIn = (fields: URLSearchParams) => endpointIdOf(fields.get('endpoint') ?? undefined);

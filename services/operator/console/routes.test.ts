@@ -175,14 +175,17 @@ test('no page and no answer shows a card number that was set aside, and each dea
   const number = '4242 4242 4242 4242';
   // An id of the broker's that looks like one by chance is no card's.
   const id = 'refused:partner-notifier:4000056655665556';
+  const attributes = JSON.stringify({ txn_id: number, [number]: number, amount: '12' });
+  const utf16 = Buffer.from(number, 'utf16le');
   await owner.query(
     `INSERT INTO notifier.refused_messages (consumer, message_id, reason, detail, data, attributes)
-     VALUES ('partner-notifier', $1, 'malformed', $2, $3, $4)`,
+     SELECT 'partner-notifier', id, 'malformed', $2, data, $4::json
+     FROM unnest($1::text[], $3::bytea[]) AS t (id, data)`,
     [
-      id.split(':')[2],
+      [id.split(':')[2], 'm-2'],
       `no JSON: ${number}`,
-      Buffer.concat([Buffer.from([0xff]), Buffer.from(number, 'utf16le')]),
-      JSON.stringify({ txn_id: number, [number]: number, amount: '12' }),
+      [Buffer.concat([Buffer.from([0xff]), utf16]), utf16],
+      attributes,
     ],
   );
   await owner.query(
@@ -200,8 +203,11 @@ test('no page and no answer shows a card number that was set aside, and each dea
   const dismissal = JSON.stringify({ id, reason: `once more ${number}` });
   const headers = { 'content-type': 'application/json', 'x-csrf-token': csrf };
   const path = `/dead-letters/${id}`;
-  const { letters } = JSON.parse(await see('/api/v1/dead-letters')) as { letters: object[] };
-  assert.partialDeepStrictEqual(letters, [{ id, about: '[card number masked]' }]);
+  type Listed = { letters: { id: string }[] };
+  const { letters } = JSON.parse(await see('/api/v1/dead-letters')) as Listed;
+  const listed = letters.find((each) => each.id === id);
+  assert.partialDeepStrictEqual(listed, { id, about: '[card number masked]' });
+  await see('/api/v1/dead-letters/refused:partner-notifier:m-2');
   const letter = JSON.parse(await see(`/api/v1${path}`)) as { bytes: number };
   assert.partialDeepStrictEqual(letter, { id, bytes: 39, value: '[card number masked]' });
   for (const page of ['/dead-letters', path]) assert.ok((await see(page)).includes(id), page);
@@ -211,6 +217,6 @@ test('no page and no answer shows a card number that was set aside, and each dea
   for (const page of ['/dead-letters?show=dismissed', '/acts', '/acts/1', '/api/v1/acts']) {
     await see(page);
   }
-  const holds = texts.filter((text) => /4242|NDI0Mi/.test(text));
+  const holds = texts.filter((text) => /4242|NDI0Mi|NAAyAD|4\\u00002/.test(text));
   assert.deepEqual(holds, []);
 });

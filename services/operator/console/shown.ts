@@ -195,7 +195,10 @@ export function maskedIn<Value>(value: Value): Value {
 }
 
 function maskAll(value: unknown): unknown {
-  if (typeof value === 'string') return masked(value);
+  // Digits of UTF-16 are UTF-8 as well, with a NUL behind each.
+  if (typeof value === 'string') {
+    return hasCardNumber(value.replaceAll('\0', '')) ? masked(value.replaceAll('\0', '')) : value;
+  }
   if (Array.isArray(value)) return value.map(maskAll);
   if (value === null || typeof value !== 'object' || value instanceof Date) return value;
   if ('base64' in value && hasCardNumber(textOf(String(value.base64)))) return mask;
