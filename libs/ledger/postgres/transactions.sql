@@ -77,14 +77,14 @@ WITH asked AS (
   SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[])
     AS asked (txn_id, version, provider, intent_id)
 ), free AS MATERIALIZED (
-  SELECT txn_id FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
+  SELECT txn_id, kind FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE ledger.transactions AS payment
 SET provider = asked.provider, provider_intent_id = asked.intent_id, version = payment.version + 1
 FROM asked JOIN free USING (txn_id)
 WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
-  AND payment.settled_at IS NULL AND payment.kind = 'payment'
+  AND payment.settled_at IS NULL AND free.kind = 'payment'
   AND payment.provider_intent_id IS NULL
 RETURNING payment.txn_id, payment.version
 
