@@ -212,7 +212,7 @@ export type Ledger = {
   /**
    * Notes a dispute of a payment, each once for ever, and tells the partner by the payment's next
    * event. No state changes: whether the money stays is between the partner and the bank. One of
-   * more than was taken is told too, since the bank asks for that; the audit names it.
+   * more than was taken is told too, since the bank asks for that.
    *
    * @throws UnpostableError for a text that no ledger holds.
    */

@@ -195,9 +195,9 @@ export function maskedIn<Value>(value: Value): Value {
 }
 
 function maskAll(value: unknown): unknown {
-  // Digits of UTF-16 are UTF-8 as well, with a NUL behind each.
   if (typeof value === 'string') {
-    return hasCardNumber(value.replaceAll('\0', '')) ? masked(value.replaceAll('\0', '')) : value;
+    const text = withoutNuls(value);
+    return hasCardNumber(text) ? masked(text) : value;
   }
   if (Array.isArray(value)) return value.map(maskAll);
   if (value === null || typeof value !== 'object' || value instanceof Date) return value;
@@ -207,7 +207,10 @@ function maskAll(value: unknown): unknown {
   );
 }
 
-/** Whatever of ASCII is in bytes that are no UTF-8: of UTF-16, each second one is a NUL. */
+/** Whatever of ASCII is in bytes that are no UTF-8. */
 function textOf(base64: string): string {
-  return Buffer.from(base64, 'base64').toString('latin1').replaceAll('\0', '');
+  return withoutNuls(Buffer.from(base64, 'base64').toString('latin1'));
 }
+
+/** Digits of UTF-16 are each one of ASCII and a NUL, which is UTF-8 as well. */
+const withoutNuls = (text: string) => text.replaceAll('\0', '');
