@@ -109,7 +109,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 export function openForCommand(
   options: Omit<DatabaseOptions, 'onIdleError' | 'connectTimeoutMs'>,
 ): Database {
-  return openDatabase({ ...options, connectTimeoutMs: 10_000, onIdleError: () => undefined });
+  return openDatabase({ ...options, connectTimeoutMs: 30_000, onIdleError: () => undefined });
 }
 
 /**
