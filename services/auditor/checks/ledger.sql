@@ -151,8 +151,10 @@ FROM payments
 CROSS JOIN LATERAL (
   SELECT coalesce(sum(amount) FILTER (WHERE state <> 'failed'), 0) AS reserved,
          coalesce(sum(amount) FILTER (WHERE state = 'succeeded'), 0) AS refunded
-  FROM ledger.transactions
-  WHERE kind = 'refund' AND payment_id = payments.txn_id
+  FROM (
+    SELECT * FROM ledger.transactions WHERE payment_id = payments.txn_id OFFSET 0
+  ) AS of_payment
+  WHERE kind = 'refund'
     AND partner_id = payments.partner_id AND currency = payments.currency
 ) AS refunds
 WHERE payments.refund_reserved <> refunds.reserved
