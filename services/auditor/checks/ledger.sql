@@ -258,7 +258,8 @@ WHERE payments.events <> (payments.state <> 'pending')::integer
   SELECT count(*) FROM ledger.disputes WHERE disputes.txn_id = payments.txn_id
 ) + (
   SELECT count(*)
-  FROM ledger.transactions AS refunds
-  WHERE refunds.payment_id = payments.txn_id
-    AND refunds.partner_id = payments.partner_id AND refunds.state <> 'pending'
+  FROM (
+    SELECT * FROM ledger.transactions WHERE payment_id = payments.txn_id OFFSET 0
+  ) AS refunds
+  WHERE refunds.partner_id = payments.partner_id AND refunds.state <> 'pending'
 )
