@@ -13,8 +13,11 @@ const triedForMs = 3 * 24 * 60 * 60 * 1_000;
 const firstRetryMs = 1_000;
 const longestRetryMs = 60 * 60 * 1_000;
 
-/** Enough to keep an endpoint busy, few enough not to be an attack on it. */
-const atOnceMax = 64;
+/**
+ * Enough to keep an endpoint busy that answers after some hundred milliseconds, few enough not to
+ * be an attack on it.
+ */
+const atOnceMax = 200;
 
 /**
  * Sends events until they are answered with a 2xx: at least once, in no promised order

@@ -52,7 +52,7 @@ export type ProviderEvent = {
 
 /** What an event came to. Each is to be acknowledged. */
 export type WakeOutcome =
-  /** These are due once the grace is over. */
+  /** These are due. */
   | { outcome: 'woken'; txnIds: TxnId[] }
   /** It woke somebody before: nothing was written. */
   | { outcome: 'duplicate' }
@@ -60,9 +60,8 @@ export type WakeOutcome =
   | { outcome: 'nothing-waits' };
 
 /**
- * Lets the pending transactions be due that an event is about, once per event id, both in one
- * transaction. `graceMs` is left to a worker that may be about to finish them: their
- * version does not change. What the event says of itself is not looked at, so events may come in
- * any order, late, and more than once.
+ * Lets the pending transactions be due now that an event is about, once per event id, both in one
+ * transaction. Their version does not change: a worker that is at one goes on. What the event says
+ * of itself is not looked at, so events may come in any order, late, and more than once.
  */
-export type WakeDue = (event: ProviderEvent, wait: { graceMs: number }) => Promise<WakeOutcome>;
+export type WakeDue = (event: ProviderEvent) => Promise<WakeOutcome>;

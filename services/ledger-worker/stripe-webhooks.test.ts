@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { request as ask, type ClientRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
@@ -14,7 +13,7 @@ import {
 } from '@triplock/testing';
 import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
 import { bodyBytesMax, connectionLimits } from './stripe-webhooks.ts';
-import { receivingAt, secret, serve } from './test/at-stripe.ts';
+import { aWebhook, receivingAt, serve } from './test/at-stripe.ts';
 import { recordOf, refundRecordOf } from './test/pipeline.ts';
 import type { Worker } from './worker.ts';
 
@@ -33,12 +32,14 @@ const authenticate = (intentId: string, outcome: 'succeeded' | 'failed') =>
 const dispute = (intentId: string) =>
   stripe.control<{ id: string }>('POST', `/payment_intents/${intentId}/dispute`, { amount: 250 });
 
+const undelivered = async () =>
+  (await stripe.control<{ undelivered: unknown[] }>('GET', '/webhooks')).undelivered;
+
 /** Stripe sends again, an hour later and later, what was not received. */
 const everyReportCame = () =>
   eventually(async () => {
     await stripe.control('POST', '/clock', { advanceMs: 3_600_000 });
-    const { undelivered } = await stripe.control<{ undelivered: [] }>('GET', '/webhooks');
-    return undelivered.length === 0;
+    return (await undelivered()).length === 0;
   });
 
 test('a customer who authenticates, or fails to, is reported by Stripe’s own webhook', async (context) => {
@@ -142,6 +143,18 @@ test('a refund that fails before it succeeded, or is another one than ours, rais
   assert.equal((await metrics.refundsUndone.get()).values[0]?.value ?? 0, 0);
 });
 
+test('what its worker settles by Stripe’s own answer meanwhile is not remembered, and nobody asks', async (context) => {
+  const { append, allCommitted, becomes, counted, owner } = await aReceiver(context);
+  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_visa' });
+  await append(recordOf(payment));
+  await allCommitted();
+  await becomes(payment.txnId, 'succeeded');
+  await eventually(async () => (await undelivered()).length === 0);
+  const { woken, ['nothing-waits']: nothing } = counted();
+  assert.deepEqual({ woken, nothing }, { woken: undefined, nothing: 1 });
+  assert.deepEqual(await owner.query('SELECT FROM ledger.provider_events'), []);
+});
+
 test('copies in any order have one effect, and are counted as what they are', async (context) => {
   const { configure, waiting, becomes, counted, owner } = await aReceiver(context);
   const { payment, intentId } = await waiting('pm_card_authenticationRequired');
@@ -149,11 +162,10 @@ test('copies in any order have one effect, and are counted as what they are', as
   await authenticate(intentId, 'succeeded');
   await configure({ copies: 4, order: 'reversed' });
   await becomes(payment.txnId, 'succeeded');
+  const allCame = () => eventually(async () => (await undelivered()).length === 0);
+  await allCame();
   await stripe.control('POST', '/webhooks/replay', {});
-  await eventually(async () => {
-    const { undelivered } = await stripe.control<{ undelivered: unknown[] }>('GET', '/webhooks');
-    return undelivered.length === 0;
-  });
+  await allCame();
   const { woken, duplicate = 0, ['nothing-waits']: nothing = 0, forged } = counted();
   assert.equal(woken, 1);
   assert.equal(duplicate + nothing, 7);
@@ -164,21 +176,6 @@ test('copies in any order have one effect, and are counted as what they are', as
            (SELECT count(*) FROM ledger.provider_events)::int AS remembered`);
   assert.deepEqual(counts, { entries: 1, events: 2, remembered: 1 });
 });
-
-/** A webhook as Stripe would send it, or nearly. */
-function aWebhook(
-  intentId: string,
-  wish: { by?: string; ageSeconds?: number; more?: object } = {},
-) {
-  const data = { object: { id: intentId, status: 'succeeded' } };
-  const event = { id: 'evt_1', object: 'event', type: 'payment_intent.succeeded', data };
-  const body = JSON.stringify({ ...event, livemode: false, ...wish.more });
-  const at = Math.floor(Date.now() / 1_000) - (wish.ageSeconds ?? 0);
-  const mac = createHmac('sha256', wish.by ?? secret)
-    .update(`${at}.${body}`)
-    .digest('hex');
-  return { method: 'POST', body, headers: { 'stripe-signature': `t=${at},v1=${mac}` } };
-}
 
 test('what is forged, unsigned, old, too large or not ours is refused or ignored, and writes nothing', async (context) => {
   const { url, waiting, owner, counted } = await aReceiver(context);

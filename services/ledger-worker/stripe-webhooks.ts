@@ -169,12 +169,10 @@ type Received = 'received' | 'forged';
 
 /**
  * Stripe reports most charges while the worker that confirmed one is about to settle it by its own
- * answer. It is given so long, and then nobody else has to ask.
+ * answer. It is given so long, and then nobody else has to ask. Meanwhile the event is in memory
+ * alone and not acknowledged: after a crash it comes again.
  */
 const graceMs = 300;
-
-/** Clocks of the database are read in milliseconds, and timers fire up to one early. */
-const lateMs = 10;
 
 /** Stripe sends again what is not answered in time; this leaves it its own limits. */
 const answerWithinMs = 5_000;
@@ -254,11 +252,12 @@ async function wake(
   { id: eventId, type, intentId }: StripeEvent,
 ): Promise<WakeOutcome['outcome']> {
   const event = { provider: 'stripe' as const, eventId, type, intentId };
-  const woken = await withinLimits(wakeDue(event, { graceMs }));
+  await delay(graceMs);
+  const woken = await withinLimits(wakeDue(event));
   if (woken.outcome === 'woken') {
     logger.debug({ txnIds: woken.txnIds, eventId, type }, 'the provider has news');
     // Whichever worker looks first: this one need not wait for its next pass.
-    setTimeout(() => resolver.wake(), graceMs + lateMs).unref();
+    resolver.wake();
   }
   return woken.outcome;
 }

@@ -303,10 +303,10 @@ RETURNING target.txn_id, target.kind, target.version, target.traceparent
 -- name: wakeDue
 -- Remembers an event of the provider and lets the pending transactions be due that it is about.
 --
--- $1 provider, $2 event id, $3 event type, $4 the intent's id, $5 milliseconds until they are due.
+-- $1 provider, $2 event id, $3 event type, $4 the intent's id.
 -- Always one row. `waits`: there is such a transaction; otherwise nothing was written. `remembered`
 -- is false for an event that came before, and then nothing was written either. `woken`: the ids of
--- those that are due by then; their version stays, so a worker that is at one goes on.
+-- those that are due now; their version stays, so a worker that is at one goes on.
 --
 -- A refund is woken only once it is reserved: before, the provider was not asked for it.
 -- Refunds are locked before their payment and in the order of their ids, as everywhere, so that no
@@ -332,7 +332,7 @@ WITH payment AS (
   RETURNING event_id
 ), woken AS (
   UPDATE ledger.transactions AS target
-  SET due_at = least(target.due_at, now() + $5::integer * interval '1 millisecond')
+  SET due_at = least(target.due_at, now())
   FROM waiting, remembered
   WHERE target.txn_id = waiting.txn_id
   RETURNING target.txn_id

@@ -287,8 +287,8 @@ type WakeRow = { waits: boolean; remembered: boolean; woken: TxnId[] };
  */
 export function wakeDueIn(database: Database): WakeDue {
   let sinceReap = 0;
-  return async ({ provider, eventId, type, intentId }, { graceMs }) => {
-    const parameters = [provider, eventId, type, intentId, graceMs];
+  return async ({ provider, eventId, type, intentId }) => {
+    const parameters = [provider, eventId, type, intentId];
     const [row] = await database.query<WakeRow>(sql.wakeDue, parameters);
     const { waits, remembered, woken } = row!;
     if (!waits) return { outcome: 'nothing-waits' };

@@ -195,7 +195,7 @@ const resumptions: Record<string, Case> = {
   wakeDue: {
     prepare: async (store) => {
       await upTo(store, 'intent stored');
-      const wake = async () => (await store.wakeDue(news, { graceMs: 0 })).outcome;
+      const wake = async () => (await store.wakeDue(news)).outcome;
       return { operation: wake, stored: () => dueIn(store) };
     },
     orElse: ['duplicate'],

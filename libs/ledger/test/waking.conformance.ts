@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { webhookBodySchemas } from '@triplock/contracts';
 import { deriveDisputeEventId } from '@triplock/payments';
-import { aPayment, aRefund, eventually } from '@triplock/testing';
+import { aPayment, aRefund } from '@triplock/testing';
 import { Compile } from 'typebox/compile';
 import {
   aChargedCard,
@@ -13,11 +13,8 @@ import {
   traceparent,
 } from './under-test.ts';
 import { UnpostableError } from '../ledger.ts';
-import { ownMs } from '../unfinished.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
-
-const now = { graceMs: 0 };
 
 type WrittenEvent = {
   type: string;
@@ -196,13 +193,13 @@ export function waking(open: Open): void {
     const { txnId } = await aChargedCard(store, 'pi_1');
     await aChargedCard(store, 'pi_2');
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: hourMs }), []);
-    assert.deepEqual(await wakeDue(anEvent('pi_1'), now), { outcome: 'woken', txnIds: [txnId] });
+    assert.deepEqual(await wakeDue(anEvent('pi_1')), { outcome: 'woken', txnIds: [txnId] });
     const [due, ...more] = await takeDue({ limit: 10, leaseMs: hourMs });
     assert.ok(due?.kind === 'payment' && due.payment.txnId === txnId);
     assert.deepEqual(more, []);
-    assert.deepEqual(await wakeDue(anEvent('pi_1'), now), { outcome: 'duplicate' });
+    assert.deepEqual(await wakeDue(anEvent('pi_1')), { outcome: 'duplicate' });
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: hourMs }), []);
-    const other = await wakeDue(anEvent('pi_1', 'evt_2'), now);
+    const other = await wakeDue(anEvent('pi_1', 'evt_2'));
     assert.deepEqual(other, { outcome: 'woken', txnIds: [txnId] });
   });
 
@@ -210,7 +207,7 @@ export function waking(open: Open): void {
     const store = await open(context);
     await aChargedCard(store, 'pi_1');
     const outcomes = await Promise.all(
-      Array.from({ length: 10 }, () => store.wakeDue(anEvent('pi_1'), now)),
+      Array.from({ length: 10 }, () => store.wakeDue(anEvent('pi_1'))),
     );
     const of = (word: string) => outcomes.filter(({ outcome }) => outcome === word).length;
     assert.deepEqual([of('woken'), of('duplicate')], [1, 9]);
@@ -219,35 +216,20 @@ export function waking(open: Open): void {
   test('whoever is at work on a row goes on after it was woken', async (context) => {
     const store = await open(context);
     const { settle } = await aChargedCard(store, 'pi_1');
-    await store.wakeDue(anEvent('pi_1'), { graceMs: hourMs });
+    await store.wakeDue(anEvent('pi_1'));
     assert.deepEqual(await settle(), { outcome: 'settled' });
     assert.deepEqual(await store.takeDue({ limit: 10, leaseMs: hourMs }), []);
-  });
-
-  test('a row that is woken is due after the grace, and no later than it would have been', async (context) => {
-    const store = await open(context);
-    const { txnId } = await aChargedCard(store, 'pi_1');
-    await aChargedCard(store, 'pi_2');
-    await store.wakeDue(anEvent('pi_2', 'evt_1'), { graceMs: ownMs / 2 });
-    assert.deepEqual(await store.takeDue({ limit: 10, leaseMs: hourMs }), []);
-    await store.wakeDue(anEvent('pi_1', 'evt_2'), { graceMs: 20 });
-    await store.wakeDue(anEvent('pi_1', 'evt_3'), { graceMs: hourMs });
-    const [due] = await eventually(async () => {
-      const taken = await store.takeDue({ limit: 10, leaseMs: hourMs });
-      return taken.length > 0 && taken;
-    });
-    assert.ok(due?.kind === 'payment' && due.payment.txnId === txnId);
   });
 
   test('an event about nothing that is pending writes nothing, and counts when it comes again', async (context) => {
     const store = await open(context);
     const { wakeDue } = store;
     const nothing = { outcome: 'nothing-waits' };
-    assert.deepEqual(await wakeDue(anEvent('pi_1'), now), nothing);
+    assert.deepEqual(await wakeDue(anEvent('pi_1')), nothing);
     const { settle } = await aChargedCard(store, 'pi_1');
-    assert.equal((await wakeDue(anEvent('pi_1'), now)).outcome, 'woken');
+    assert.equal((await wakeDue(anEvent('pi_1'))).outcome, 'woken');
     await settle();
-    assert.deepEqual(await wakeDue(anEvent('pi_1', 'evt_2'), now), nothing);
+    assert.deepEqual(await wakeDue(anEvent('pi_1', 'evt_2')), nothing);
   });
 
   test('an event wakes the reserved refunds of its charge, and none that nobody asked for', async (context) => {
@@ -256,12 +238,12 @@ export function waking(open: Open): void {
     const { payment, settle } = await aChargedCard(store, 'pi_1');
     const early = aRefund(payment, { amount: 10n });
     await followUps.post(posting(early));
-    const first = await wakeDue(anEvent('pi_1', 'evt_1'), now);
+    const first = await wakeDue(anEvent('pi_1', 'evt_1'));
     assert.deepEqual(first, { outcome: 'woken', txnIds: [payment.txnId] });
     await settle();
     const some = [aRefund(payment, { amount: 20n }), aRefund(payment, { amount: 30n })];
     for (const refund of some) await followUps.post(posting(refund));
-    const written = await wakeDue(anEvent('pi_1', 'evt_2'), now);
+    const written = await wakeDue(anEvent('pi_1', 'evt_2'));
     assert.ok(written.outcome === 'woken');
     assert.deepEqual(written.txnIds.sort(), some.map(({ txnId }) => txnId).sort());
   });

@@ -157,7 +157,7 @@ export const paymentSql = `
  * answer the event is reported as a duplicate, which it then is.
  */
 export function wakeDueInSpanner(database: SpannerDatabase): WakeDue {
-  return ({ provider, eventId, type, intentId }, { graceMs }) =>
+  return ({ provider, eventId, type, intentId }) =>
     database.transaction(async (tx) => {
       const waiting = await waitingFor(tx, { intentId, provider });
       if (waiting.length === 0) return { outcome: 'nothing-waits' };
@@ -168,9 +168,9 @@ export function wakeDueInSpanner(database: SpannerDatabase): WakeDue {
       const row = { id, ...event, seen_at: commitTimestamp };
       tx.write({ kind: 'insert', table: 'provider_events', row });
       // By this process's clock. One that is wrong wakes them earlier or later.
-      const atTheLatest = Date.now() + graceMs;
+      const now = Date.now();
       for (const { txn_id, due_at } of waiting) {
-        const soon = new Date(Math.min(+due_at, atTheLatest));
+        const soon = new Date(Math.min(+due_at, now));
         tx.write(updateWaiting({ txn_id, due_at: soon }));
       }
       return { outcome: 'woken', txnIds: waiting.map(({ txn_id }) => txn_id) };

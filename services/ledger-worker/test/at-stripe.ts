@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import type { TestContext } from 'node:test';
 import type { WakeDue } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
@@ -84,7 +85,7 @@ export function refundingAt(stripe: () => TestStripe) {
 }
 
 /** The secret of the simulator's webhooks. */
-export const secret = 'whsec_test';
+const secret = 'whsec_test';
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 /** Serves Stripe's webhooks on a port of its own, which it returns. */
@@ -139,6 +140,21 @@ export function receivingAt(stripe: () => TestStripe) {
     const counted = () => metrics.providerEvents.counted();
     return { ...pipeline, ...worker, url, configure, waiting, becomes, counted };
   }
+}
+
+/** A webhook as Stripe would send it, or nearly. */
+export function aWebhook(
+  intentId: string,
+  wish: { by?: string; ageSeconds?: number; more?: object } = {},
+) {
+  const data = { object: { id: intentId, status: 'succeeded' } };
+  const event = { id: 'evt_1', object: 'event', type: 'payment_intent.succeeded', data };
+  const body = JSON.stringify({ ...event, livemode: false, ...wish.more });
+  const at = Math.floor(Date.now() / 1_000) - (wish.ageSeconds ?? 0);
+  const mac = createHmac('sha256', wish.by ?? secret)
+    .update(`${at}.${body}`)
+    .digest('hex');
+  return { method: 'POST', body, headers: { 'stripe-signature': `t=${at},v1=${mac}` } };
 }
 
 /** Starts a worker that is a process of its own. */
