@@ -148,13 +148,16 @@ async function explain(
   }
   const step = await stepsWords(session);
   if (step !== undefined) return step;
-  const dead = (await containersOf(home)).find(({ state }) => state === 'gone');
-  const printed = dead ? await lastWords(dead) : words.slice(-15);
-  const first = dead
-    ? `${dead.name} ended before it was ready`
-    : 'the containers did not get ready';
-  return [first, ...printed.map((line) => `  ${line}`)].join('\n');
+  // Those that print nothing were made, and never begun because of the one that ended.
+  for (const dead of (await containersOf(home)).filter(({ state }) => state === 'gone')) {
+    const said = await lastWords(dead);
+    if (said.length > 0) return inLines(`${dead.name} ended before it was ready`, said);
+  }
+  return inLines('the containers did not get ready', words.slice(-15));
 }
+
+const inLines = (first: string, printed: readonly string[]) =>
+  [first, ...printed.map((line) => `  ${line}`)].join('\n');
 
 /** The sentence of a step before the services that failed. */
 async function stepsWords({ home }: Session): Promise<string | undefined> {
@@ -168,5 +171,5 @@ async function stepsWords({ home }: Session): Promise<string | undefined> {
 /** What a container wrote last, on either of its streams. */
 async function lastWords({ container }: ContainerRecord): Promise<string[]> {
   const { stdout, stderr } = await dockerOutput('logs', '--tail', '15', container);
-  return `${stdout}\n${stderr}`.trim().split('\n');
+  return `${stdout}\n${stderr}`.split('\n').filter((line) => line.trim() !== '');
 }
