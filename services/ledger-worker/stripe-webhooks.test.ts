@@ -12,7 +12,7 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
-import { bodyBytesMax, connectionLimits } from './stripe-webhooks.ts';
+import { bodyBytesMax, connectionLimits, graceMs } from './stripe-webhooks.ts';
 import { aWebhook, receivingAt, serve } from './test/at-stripe.ts';
 import { recordOf, refundRecordOf } from './test/pipeline.ts';
 import type { Worker } from './worker.ts';
@@ -143,16 +143,18 @@ test('a refund that fails before it succeeded, or is another one than ours, rais
   assert.equal((await metrics.refundsUndone.get()).values[0]?.value ?? 0, 0);
 });
 
-test('what its worker settles by Stripe’s own answer meanwhile is not remembered, and nobody asks', async (context) => {
-  const { append, allCommitted, becomes, counted, owner } = await aReceiver(context);
-  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_visa' });
-  await append(recordOf(payment));
-  await allCommitted();
-  await becomes(payment.txnId, 'succeeded');
-  await eventually(async () => (await undelivered()).length === 0);
-  const { woken, ['nothing-waits']: nothing } = counted();
-  assert.deepEqual({ woken, nothing }, { woken: undefined, nothing: 1 });
-  assert.deepEqual(await owner.query('SELECT FROM ledger.provider_events'), []);
+test('the ledger is asked about an event once its worker had time to settle, and the answer waits for it', async (context) => {
+  const askedAt: number[] = [];
+  const wakeDue = async () => {
+    askedAt.push(performance.now());
+    return { outcome: 'nothing-waits' } as const;
+  };
+  const { url, counted } = await aReceiver(context, { wakeDue });
+  const sentAt = performance.now();
+  assert.equal((await fetch(url, aWebhook('pi_1'))).status, 200);
+  // A timer may fire a millisecond early.
+  assert.ok(askedAt[0]! - sentAt >= graceMs - 1);
+  assert.deepEqual([askedAt.length, counted()], [1, { 'nothing-waits': 1 }]);
 });
 
 test('copies in any order have one effect, and are counted as what they are', async (context) => {

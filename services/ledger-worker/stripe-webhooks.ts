@@ -172,7 +172,7 @@ type Received = 'received' | 'forged';
  * answer. It is given so long, and then nobody else has to ask. Meanwhile the event is in memory
  * alone and not acknowledged: after a crash it comes again.
  */
-const graceMs = 300;
+export const graceMs = 300;
 
 /** Stripe sends again what is not answered in time; this leaves it its own limits. */
 const answerWithinMs = 5_000;
