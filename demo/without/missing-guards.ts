@@ -100,8 +100,10 @@ export async function inNamespace<Result>(
   return withLock(`${home}.lock`, { report, signal }, async () => {
     await drop();
     try {
+      // While nothing runs: services lock these tables too, in other orders, which is a deadlock.
+      const { postgres: database } = await bringUpBeside({ home, only: [], report, signal });
+      await runAsOwner(database, [statements.keepEarlierDeliveries, ...guard.sql]);
       const own = await bringUpBeside({ home, replicas: 1, report, signal });
-      await runAsOwner(own.postgres, [statements.keepEarlierDeliveries, ...guard.sql]);
       const system = openSystem(own, { terminal, signal, names, bringUp: bringUpBeside });
       return await work(system).finally(() => system.close());
     } finally {
