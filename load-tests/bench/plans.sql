@@ -58,3 +58,8 @@ SELECT index.relname AS name
 FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid
 JOIN pg_class AS own ON own.oid = indrelid
 WHERE own.reltuples >= 5000 AND index.reltuples >= 5000
+
+-- name: listRanges
+-- The indexes by ranges of pages. They narrow what is read by a bound; what has no value may be in
+-- any range that had a row without one when it was summarised, and in all that are not yet.
+SELECT relname AS name FROM pg_class JOIN pg_am ON pg_am.oid = relam WHERE amname = 'brin'

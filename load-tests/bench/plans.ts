@@ -12,6 +12,7 @@ const sql = loadStatements(import.meta.url, 'plans.sql', [
   'makeClaims',
   'listLarge',
   'listWhole',
+  'listRanges',
 ]);
 
 /** A statement of the services. */
@@ -139,6 +140,7 @@ async function findReadingAll(
 ): Promise<Finding[]> {
   const large = new Set((await database.query<{ name: string }>(sql.listLarge)).map(named));
   const whole = new Set((await database.query<{ name: string }>(sql.listWhole)).map(named));
+  const ranges = new Set((await database.query<{ name: string }>(sql.listRanges)).map(named));
   const findings: Finding[] = [];
   for (const { name, text, schema } of statements) {
     const plan = await database.transaction(async (tx) => {
@@ -153,8 +155,10 @@ async function findReadingAll(
       const { 'Relation Name': table, 'Index Name': index, 'Index Cond': condition } = node;
       const full = `${node.Schema}.${table}`;
       if (node['Node Type'] === 'Seq Scan') return large.has(full) ? [full] : [];
-      const readsIndex = index !== undefined && condition === undefined && whole.has(index);
-      return readsIndex ? [`all of ${index}`] : [];
+      if (index === undefined) return [];
+      const isUnbound = condition === undefined ? whole.has(index) : ranges.has(index);
+      const readsAll = isUnbound && /^(\([\w.]+ IS NULL\))?$/.test(condition ?? '');
+      return readsAll ? [`all of ${index}`] : [];
     });
     if (reads.length > 0) findings.push({ statement: name, reads: [...new Set(reads)] });
   }
