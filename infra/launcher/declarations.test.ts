@@ -55,7 +55,7 @@ test('a service without a declaration, and a port that is taken, are refused wit
 test('containers run the services’ main files, and answer where the others look for them', () => {
   for (const { name, main } of services) {
     const { build, command } = containerOf(name);
-    const runs = join(build!.args.WORKSPACE, command?.[1] ?? 'main.ts');
+    const runs = join(build!.args.WORKSPACE, command?.at(-1) ?? 'main.ts');
     assert.equal(runs, main, `docker-compose.yml: ${name} runs another file`);
   }
   const inside = (name: string) => containerOf(name).ports!.map((each) => each.split(':').at(-1));

@@ -11,7 +11,7 @@ import {
 import { LauncherError } from './errors.ts';
 import { cloneFolder } from './home.ts';
 import { databaseUrls } from './provision/database.ts';
-import { services } from './service-table.ts';
+import { heapWithin, services } from './service-table.ts';
 import { declarations, folderOf, isConsumer, mainOf, type DeclaredService } from './services.ts';
 import { simulatedStripe } from './stripe.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
@@ -114,14 +114,13 @@ const sharesBehindOthers = 340;
 function composeService(service: DeclaredService): string[] {
   const { name, memoryMiB, replicas, ledger, callsPartners } = service;
   const ports = publishedPorts(service);
-  const [, workspace, ...main] =
-    service.main === undefined ? ['', name] : mainOf(service).split('/');
+  const [, workspace, ...main] = mainOf(service).split('/');
   return [
     `${name}:`,
     '  <<: *service',
     `  image: triplock/${workspace}`,
     `  build: { <<: *image, args: { WORKSPACE: services/${workspace} } }`,
-    ...(main.length > 0 ? [`  command: [node, ${main.join('/')}]`] : []),
+    `  command: [node, ${[...heapWithin(memoryMiB), main.join('/')].join(', ')}]`,
     `  mem_limit: ${memoryMiB}m`,
     ...(isConsumer(service) ? [`  cpu_shares: ${sharesBehindOthers}`] : []),
     `  volumes: ['for-${name}:/run/triplock:ro']`,

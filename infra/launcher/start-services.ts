@@ -15,7 +15,7 @@ import {
 } from './processes/start.ts';
 import { signalFamily, stopProcess } from './processes/stop.ts';
 import { allParts } from './parts/start-parts.ts';
-import { agent, firstAdminPort, type Service } from './service-table.ts';
+import { agent, firstAdminPort, heapWithin, type Service } from './service-table.ts';
 import type { ProcessRecord, Session } from './session.ts';
 import { stopOrderOf } from './stop-order.ts';
 import type { Wiring } from './wiring.ts';
@@ -167,20 +167,6 @@ function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Comma
       ...wiring.settings[service.name],
     },
   };
-}
-
-/** Of a process's memory, what is no heap: code, buffers, the stacks of threads. */
-const besideHeapMiB = 96;
-/** V8 keeps three of them; with a smaller one more of what dies young is copied first. */
-const semiSpaceMiB = 16;
-
-/**
- * Keeps a process within what its container would have. By itself V8 goes by the machine's memory,
- * and lets gigabytes fill with what nobody needs before it looks for it.
- */
-function heapWithin(memoryMiB: number): string[] {
-  const oldSpaceMiB = memoryMiB - besideHeapMiB - 3 * semiSpaceMiB;
-  return [`--max-semi-space-size=${semiSpaceMiB}`, `--max-old-space-size=${oldSpaceMiB}`];
 }
 
 async function awaitService(session: Session, { copy, running }: Started): Promise<void> {

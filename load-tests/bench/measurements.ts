@@ -198,13 +198,20 @@ function readIfAny(file: string): string | undefined {
   }
 }
 
-/** MiB that each service has had at most since it started, by the system's own mark (`VmHWM`). */
+/**
+ * MiB that each service has had at most since it started, by the system's own mark (`VmHWM`). In a
+ * container that is the child of an init process.
+ */
 export function readPeaks({ endpoints }: System): Readonly<Record<string, number>> {
   const peaks: Record<string, number> = {};
+  const family = [...readProcesses()];
   for (const { service, pid } of endpoints.services) {
-    const [, kibibytes] = /^VmHWM:\s+(\d+) kB/m.exec(readIfAny(`/proc/${pid}/status`) ?? '') ?? [];
-    const mebibytes = Number(kibibytes ?? NaN) / 1_024;
-    if (mebibytes >= 0) peaks[service] = Math.max(peaks[service] ?? 0, mebibytes);
+    for (const [each] of family.filter(([own, { parent }]) => own === pid || parent === pid)) {
+      const status = readIfAny(`/proc/${each}/status`) ?? '';
+      const [, kibibytes] = /^VmHWM:\s+(\d+) kB/m.exec(status) ?? [];
+      const mebibytes = Number(kibibytes ?? NaN) / 1_024;
+      if (mebibytes >= 0) peaks[service] = Math.max(peaks[service] ?? 0, mebibytes);
+    }
   }
   return peaks;
 }
