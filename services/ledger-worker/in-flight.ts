@@ -140,12 +140,10 @@ async function finishInSlot(
   batch: WaitingBatch,
 ): Promise<BatchOutcome> {
   const { slots } = worker;
-  // Whoever waits for a slot may find that another worker has done it meanwhile.
-  const hasWaited = slots.free() === 0;
   await slots.take('batch');
   batch.begun.resolve('begun');
   try {
-    return batch.isGone ? 'handed-over' : await attemptUntilKnown(worker, work, batch, hasWaited);
+    return batch.isGone ? 'handed-over' : await attemptUntilKnown(worker, work, batch);
   } finally {
     slots.release();
   }
@@ -161,12 +159,11 @@ async function attemptUntilKnown(
   worker: Worker,
   work: InFlight,
   batch: WaitingBatch,
-  hasWaited: boolean,
 ): Promise<BatchOutcome> {
   const { slots, limits } = worker;
   const deadline = performance.now() + limits.handOverMs;
   const rests = restsMs.values();
-  for (let isFirst = !hasWaited; ; isFirst = false) {
+  for (let isFirst = true; ; isFirst = false) {
     const outcome = await attempt(worker, work, isFirst);
     if (outcome.outcome !== 'unknown') return batchOutcomeOf(work, outcome);
     const { sent, retryAfterMs = 0 } = outcome.because;
@@ -184,7 +181,11 @@ async function attemptUntilKnown(
 
 type Attempted = AttemptOutcome | { outcome: 'already-recorded' };
 
-/** One attempt; only the first may go by what was read before, later others may have been at it. */
+/**
+ * One attempt; only the first may go by what was read before, later others may have been at it.
+ * While the work waited for its slot its row was its poster's own; should another worker have it all
+ * the same, after a rebalance, the two share the provider's keys and the row's version tells one.
+ */
 async function attempt(worker: Worker, work: InFlight, isFirst: boolean): Promise<Attempted> {
   const { charges, refunds } = worker.metrics;
   const outcome = await unlessStuck(worker, txnIdOf(work), () =>

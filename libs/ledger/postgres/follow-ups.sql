@@ -1,5 +1,5 @@
 -- What is done to refunds, captures and cancellations, which are rows of ledger.transactions: made,
--- reserved on their payment, settled. How they are read, and get their provider's id, is in
+-- reserved on their payment, given their provider's id, settled. How they are read is in
 -- transactions.sql.
 
 -- name: postFollowUp
@@ -186,3 +186,14 @@ WITH refund AS (
   RETURNING target.events, target.version
 )
 SELECT payment.events AS sequence, payment.version FROM refund LEFT JOIN payment ON true
+
+-- name: storeRefundId
+-- Stores the provider's id of a refund that the provider has yet to finish.
+--
+-- $1 id, $2 the version that was read, $3 the provider's id.
+-- A row: it is stored, with the version the refund has now. No row: it is final, or of another
+-- version.
+UPDATE ledger.transactions
+SET provider_refund_id = $3, version = version + 1
+WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'refund'
+RETURNING version

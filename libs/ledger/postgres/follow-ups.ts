@@ -1,14 +1,19 @@
 import { followUpEventOf } from '@triplock/contracts';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
-import type { SettleOutcome } from '../ledger.ts';
-import { followUpMovement, refuseBadEnd } from '../outcomes.ts';
+import type { SettleOutcome, StoreIntentOutcome } from '../ledger.ts';
+import { followUpMovement, refuseBadEnd, refuseBadTexts } from '../outcomes.ts';
 import {
   resultOf,
   type FollowUpDecision,
   type FollowUpOutcome,
   type FollowUpPosting,
 } from '../follow-ups.ts';
-import type { FollowUps, ReservedFollowUp, SettleFollowUpRequest } from '../follow-ups.ts';
+import type {
+  FollowUps,
+  ReservedFollowUp,
+  SettleFollowUpRequest,
+  StoreRefundIdRequest,
+} from '../follow-ups.ts';
 import { detailsText, otherFollowUpDetails } from '../rows.ts';
 import { ownMs } from '../unfinished.ts';
 import { settleIn } from './payments.ts';
@@ -18,13 +23,14 @@ import {
   recordFollowUpConflict,
   settleParameters,
 } from './settlement.ts';
-import { findFollowUp, listRefunds, readStates, storeRefundId } from './transactions.ts';
+import { findFollowUp, listRefunds, readStates } from './transactions.ts';
 
 const sql = loadStatements(import.meta.url, 'follow-ups.sql', [
   'postFollowUp',
   'reserveRefund',
   'reserveClosing',
   'settleFollowUp',
+  'storeRefundId',
 ]);
 
 /**
@@ -126,3 +132,16 @@ async function settleFollowUp(
 }
 
 type SettledRow = { sequence: number | null; version: number | null };
+
+/** Stores the provider's id of a refund by `FollowUps.storeRefundId`'s contract. */
+async function storeRefundId(
+  database: Queryable,
+  { txnId, version, refundId }: StoreRefundIdRequest,
+): Promise<StoreIntentOutcome> {
+  refuseBadTexts([refundId]);
+  const parameters = [txnId, version, refundId];
+  const [row] = await blamingInput(() =>
+    database.query<{ version: number }>(sql.storeRefundId, parameters),
+  );
+  return row === undefined ? { outcome: 'stale' } : { outcome: 'stored', version: row.version };
+}

@@ -232,17 +232,6 @@ WHERE refund.payment_id = $1 AND refund.partner_id = $2 AND refund.kind = 'refun
 ORDER BY refund.created_at DESC, refund.txn_id DESC
 LIMIT $3
 
--- name: storeRefundId
--- Stores the provider's id of a refund that the provider has yet to finish.
---
--- $1 id, $2 the version that was read, $3 the provider's id.
--- A row: it is stored, with the version the refund has now. No row: it is final, or of another
--- version.
-UPDATE ledger.transactions
-SET provider_refund_id = $3, version = version + 1
-WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'refund'
-RETURNING version
-
 -- name: classify
 -- Reads what the ledger has under ids that could not be inserted.
 --
@@ -299,6 +288,29 @@ SET version = version + 1,
     END
 FROM due WHERE target.txn_id = due.txn_id
 RETURNING target.txn_id, target.kind, target.version, target.traceparent
+
+-- name: waitsForNews
+-- Tells of which intents something is pending, as wakeDue would find it: most charges are final by
+-- the time that the provider reports them.
+--
+-- $1 providers, $2 the intents' ids, of one length. A row for each, in their order.
+-- Looked up one by one (OFFSET 0): joined with the table, they could be a walk through it.
+SELECT found.waits
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (provider, intent_id, nth)
+CROSS JOIN LATERAL (
+  SELECT EXISTS (
+    SELECT FROM ledger.transactions AS payment
+    WHERE provider_intent_id = asked.intent_id AND provider = asked.provider AND (
+      settled_at IS NULL OR EXISTS (
+        SELECT FROM ledger.transactions AS refund
+        WHERE refund.payment_id = payment.txn_id AND refund.settled_at IS NULL
+          AND refund.amount IS NOT NULL
+      )
+    )
+  ) AS waits
+  OFFSET 0
+) AS found
+ORDER BY asked.nth
 
 -- name: wakeDue
 -- Remembers an event of the provider and lets the pending transactions be due that it is about.

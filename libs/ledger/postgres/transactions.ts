@@ -9,6 +9,7 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
+import { inBatches } from '@triplock/runtime';
 import {
   begunBy,
   wishOf,
@@ -30,10 +31,10 @@ import {
   requiresActionEvent,
   type RowState,
 } from '../outcomes.ts';
-import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../follow-ups.ts';
+import type { RefundListOutcome, RefundListRequest } from '../follow-ups.ts';
 import { isUnreadable, paymentOf, followUpOf, type PaymentRow, type FollowUpRow } from '../rows.ts';
-import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
-import { appendEvent, appendSettlement, blamingInput, columnsOf } from './settlement.ts';
+import type { DueTransaction, ProviderEvent, TakeDue, WakeDue } from '../unfinished.ts';
+import { appendEvent, appendSettlement, columnsOf } from './settlement.ts';
 
 const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'findPayment',
@@ -50,9 +51,9 @@ const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'findFollowUp',
   'refundPosition',
   'listRefunds',
-  'storeRefundId',
   'classify',
   'takeDue',
+  'waitsForNews',
   'wakeDue',
 ]);
 // Takes some of the provider's events out that came long ago; $1 rows at most.
@@ -230,19 +231,6 @@ export async function authorize(
   });
 }
 
-/** Stores the provider's id of a refund by `FollowUps.storeRefundId`'s contract. */
-export async function storeRefundId(
-  database: Queryable,
-  { txnId, version, refundId }: StoreRefundIdRequest,
-): Promise<StoreIntentOutcome> {
-  refuseBadTexts([refundId]);
-  const parameters = [txnId, version, refundId];
-  const [row] = await blamingInput(() =>
-    database.query<{ version: number }>(sql.storeRefundId, parameters),
-  );
-  return row === undefined ? { outcome: 'stale' } : { outcome: 'stored', version: row.version };
-}
-
 type DueRow = { txn_id: TxnId; kind: TransactionKind; version: number; traceparent: string | null };
 
 /** Takes due transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. */
@@ -279,15 +267,27 @@ async function read(database: Database, row: DueRow): Promise<DueTransaction | u
 const eventsPerReap = 16;
 const reapedMax = 2 * eventsPerReap;
 
+/** What comes of many charges is asked together, and no report is in a hurry. */
+const newsLimits = { apartMs: 50, itemsMax: 200 };
+
 type WakeRow = { waits: boolean; remembered: boolean; woken: TxnId[] };
+
 /**
- * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. What is remembered
- * takes old events out with it, so that nobody else has to; a crash before that leaves them to what
- * comes next.
+ * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. An event about
+ * nothing that is pending is told by a look that it shares with others; nothing is written by it.
+ * What is remembered takes old events out with it, so that nobody else has to; a crash before that
+ * leaves them to what comes next.
  */
 export function wakeDueIn(database: Database): WakeDue {
+  const waitsForNews = inBatches(async (events: readonly ProviderEvent[]) => {
+    const parameters = [events.map((each) => each.provider), events.map((each) => each.intentId)];
+    const rows = await database.query<{ waits: boolean }>(sql.waitsForNews, parameters);
+    return rows.map(({ waits }) => waits);
+  }, newsLimits);
   let sinceReap = 0;
-  return async ({ provider, eventId, type, intentId }) => {
+  return async (event) => {
+    if (!(await waitsForNews(event))) return { outcome: 'nothing-waits' };
+    const { provider, eventId, type, intentId } = event;
     const parameters = [provider, eventId, type, intentId];
     const [row] = await database.query<WakeRow>(sql.wakeDue, parameters);
     const { waits, remembered, woken } = row!;

@@ -213,6 +213,18 @@ export function waking(open: Open): void {
     assert.deepEqual([of('woken'), of('duplicate')], [1, 9]);
   });
 
+  test('of events that come together each is told what it came to', async (context) => {
+    const store = await open(context);
+    const { settle } = await aChargedCard(store, 'pi_1');
+    const { txnId } = await aChargedCard(store, 'pi_2');
+    await settle();
+    const intents = ['pi_1', 'pi_2', 'pi_of_nobody'];
+    const events = intents.map((intentId) => anEvent(intentId, `evt_${intentId}`));
+    const outcomes = await Promise.all(events.map((event) => store.wakeDue(event)));
+    const nothing = { outcome: 'nothing-waits' };
+    assert.deepEqual(outcomes, [nothing, { outcome: 'woken', txnIds: [txnId] }, nothing]);
+  });
+
   test('whoever is at work on a row goes on after it was woken', async (context) => {
     const store = await open(context);
     const { settle } = await aChargedCard(store, 'pi_1');

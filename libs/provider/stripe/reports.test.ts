@@ -145,6 +145,12 @@ test('an event names the intent that has something new, its own or its refund’
   }
 });
 
+test('an id that is none of Stripe’s names no intent', () => {
+  for (const id of ['pi_1\0', 'pi_', `pi_${'1'.repeat(300)}`, 'ch_1', 7]) {
+    assert.deepEqual(readStripeEvent(aWebhook({ id })), { outcome: 'ignored', type: succeeded });
+  }
+});
+
 test('a refund that failed is named where it is ours, and no other', () => {
   const txnId = 'ac9e6ca4-56af-8f69-b03a-5091bfa5953a';
   const failed = { id: 're_1', object: 'refund', status: 'failed', payment_intent: 'pi_1' };

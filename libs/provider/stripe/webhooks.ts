@@ -118,10 +118,13 @@ function verify({
   return { outcome: 'forged', detail };
 }
 
-/** An intent's event is about that intent; a refund's or a charge's names it. */
+/**
+ * An intent's event is about that intent; a refund's or a charge's names it. What reads otherwise
+ * than Stripe's ids do, no ledger has stored, nor could every one of them be asked for it.
+ */
 function intentOf(object: SeenObject): string | undefined {
   const ids = [object.payment_intent, object.id];
-  return ids.find((id): id is string => typeof id === 'string' && id.startsWith('pi_'));
+  return ids.find((id): id is string => typeof id === 'string' && /^pi_\w{1,250}$/.test(id));
 }
 
 function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
