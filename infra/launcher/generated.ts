@@ -112,7 +112,7 @@ function mountedFolders(declared: readonly DeclaredService[]): string[] {
 const sharesBehindOthers = 340;
 
 function composeService(service: DeclaredService): string[] {
-  const { name, memoryMiB, replicas, ledger, callsPartners } = service;
+  const { name, memoryMiB, ledger, callsPartners } = service;
   const ports = publishedPorts(service);
   const [, workspace, ...main] = mainOf(service).split('/');
   return [
@@ -124,7 +124,6 @@ function composeService(service: DeclaredService): string[] {
     `  mem_limit: ${memoryMiB}m`,
     ...(isConsumer(service) ? [`  cpu_shares: ${sharesBehindOthers}`] : []),
     `  volumes: ['for-${name}:/run/triplock:ro']`,
-    ...(replicas > 1 ? [`  deploy: { replicas: ${replicas} }`] : []),
     '  ports:',
     ...ports.map((port) => `    - ${port}`),
     // A partner's server may be tried on the machine itself. Linux has no such name by itself.
@@ -135,10 +134,9 @@ function composeService(service: DeclaredService): string[] {
   ];
 }
 
-function publishedPorts({ ports, replicas }: DeclaredService): string[] {
+function publishedPorts({ ports }: DeclaredService): string[] {
   return ports.map(({ published, usual, inside }) => {
-    const range = replicas === 1 ? `${usual}` : `${usual}-${usual + replicas - 1}`;
-    return `127.0.0.1:\${${published}:-${range}}:${inside}`;
+    return `127.0.0.1:\${${published}:-${usual}}:${inside}`;
   });
 }
 

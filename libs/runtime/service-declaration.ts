@@ -62,8 +62,6 @@ export type ServiceDeclaration = {
   metrics: readonly `triplock_${string}_`[];
   /** The bound of one replica's container. */
   memoryMiB: number;
-  /** Replicas that `docker compose up` starts. */
-  replicas: number;
 };
 
 /** The port for health, readiness and metrics, which every service has. */

@@ -20,5 +20,4 @@ export const auditor = {
   crashPoints: ['auditor.received', 'auditor.committed'],
   metrics: ['triplock_auditor_', 'triplock_audit_', 'triplock_accepted_'],
   memoryMiB: 256,
-  replicas: 1,
 } as const satisfies ServiceDeclaration;

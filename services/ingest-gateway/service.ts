@@ -25,5 +25,4 @@ export const ingestGateway = {
   crashPoints: ['gateway.claimed', 'gateway.produced', 'gateway.completed'],
   metrics: ['triplock_gateway_'],
   memoryMiB: 256,
-  replicas: 2,
 } as const satisfies ServiceDeclaration;

@@ -183,8 +183,8 @@ type Attempted = AttemptOutcome | { outcome: 'already-recorded' };
 
 /**
  * One attempt; only the first may go by what was read before, later others may have been at it.
- * While the work waited for its slot its row was its poster's own; should another worker have it all
- * the same, after a rebalance, the two share the provider's keys and the row's version tells one.
+ * While it waited for its slot the row was its poster's own. Should another worker have it all the
+ * same, after a rebalance, both call under the same keys, and the row's version lets one write.
  */
 async function attempt(worker: Worker, work: InFlight, isFirst: boolean): Promise<Attempted> {
   const { charges, refunds } = worker.metrics;

@@ -41,5 +41,4 @@ export const ledgerWorker = {
   ],
   metrics: ['triplock_worker_'],
   memoryMiB: 256,
-  replicas: 2,
 } as const satisfies ServiceDeclaration;

@@ -13,5 +13,4 @@ export const outboxDispatcher = {
   crashPoints: ['dispatcher.leased', 'dispatcher.published', 'dispatcher.marked'],
   metrics: ['triplock_dispatcher_', 'triplock_outbox_'],
   memoryMiB: 256,
-  replicas: 2,
 } as const satisfies ServiceDeclaration;

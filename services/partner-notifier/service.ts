@@ -21,5 +21,4 @@ export const partnerNotifier = {
   ],
   metrics: ['triplock_notifier_', 'triplock_webhook_', 'triplock_webhooks_'],
   memoryMiB: 256,
-  replicas: 1,
 } as const satisfies ServiceDeclaration;

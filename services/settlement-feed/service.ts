@@ -14,5 +14,4 @@ export const settlementFeed = {
   crashPoints: ['settlement.received', 'settlement.committed'],
   metrics: ['triplock_settlement_'],
   memoryMiB: 256,
-  replicas: 1,
 } as const satisfies ServiceDeclaration;

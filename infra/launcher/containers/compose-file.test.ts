@@ -136,10 +136,8 @@ test('no container has a right that it does not need, ours or a part', () => {
   assert.match(dockerfile, /^USER node$/m);
 });
 
-/**
- * What all containers of a service may take, in megabytes; the steps that end take next to nothing.
- */
-function boundOf({ mem_limit: text = '0m', deploy }: ComposeService): number {
+/** What a service may take, in megabytes; the steps that end take next to nothing. */
+function boundOf({ mem_limit: text = '0m' }: ComposeService): number {
   const [, size, unit] = /^(\d+)([mg])$/.exec(text)!;
-  return Number(size) * (unit === 'g' ? 1024 : 1) * (deploy?.replicas ?? 1);
+  return Number(size) * (unit === 'g' ? 1024 : 1);
 }

@@ -91,6 +91,7 @@ async function provision(report: Report): Promise<void> {
   const { names } = networkWiring;
   await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
   const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
+  // Compose itself does not tell: room for a second one of each, by its --scale.
   const replicas = Number(process.env['TRIPLOCK_REPLICAS'] ?? 2);
   const webhookKeys = sealingKeysIn(credentialFiles.webhookKeys);
   const actionKeys = sealingKeysIn(credentialFiles.actionKeys);

@@ -251,7 +251,8 @@ test('a role has the connections of two generations of its replicas, and not one
   release!.resolve();
   await Promise.all(busy);
 
-  for (const { name, role: own, connections, replicas } of declarations) {
+  const replicas = 2;
+  for (const { name, role: own, connections } of declarations) {
     if (own === undefined) continue;
     assert.ok(connections !== undefined, `services/${name}/service.ts: connections`);
     const limit = connectionLimits(replicas)[own as DatabaseRole];

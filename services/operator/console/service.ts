@@ -28,5 +28,4 @@ export const operatorConsole = {
   crashPoints: ['console.act-begun', 'console.acted'],
   metrics: ['triplock_console_'],
   memoryMiB: 256,
-  replicas: 1,
 } as const satisfies ServiceDeclaration;
