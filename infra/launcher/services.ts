@@ -8,6 +8,7 @@ import { outboxDispatcher } from '@triplock/outbox-dispatcher/service';
 import { partnerNotifier } from '@triplock/partner-notifier/service';
 import type { ServiceDeclaration } from '@triplock/runtime';
 import { settlementFeed } from '@triplock/settlement-feed/service';
+import { replicasMax } from './choices.ts';
 import { LauncherError } from './errors.ts';
 
 /**
@@ -88,7 +89,7 @@ export function serviceOf(name: string): string {
 }
 
 /**
- * Has every service declared, and no port that it declares taken by two.
+ * Has every service declared, and no port of its replicas taken by two, as many as there may be.
  *
  * @param others what else listens beside the services, and where.
  * @throws LauncherError that names the file to mend and the next step.
@@ -132,16 +133,15 @@ function problemsOfPorts(
   listed: readonly DeclaredService[],
   others: readonly { name: string; port: number }[],
 ): string[] {
-  const taken = new Map(others.map(({ name, port }) => [port, name]));
+  const taken = others.map(({ name, port }) => ({ name, from: port, to: port }));
   const free = Math.max(...listed.flatMap(({ ports }) => ports.map(({ usual }) => usual))) + 10;
-  return listed.flatMap(({ name, ports }) =>
-    ports.flatMap(({ usual: port, use }) => {
-      const other = taken.get(port);
-      if (other === undefined) {
-        taken.set(port, name);
-        return [];
-      }
-      return `services/${name}/service.ts: its ${use} port ${port} is taken by ${other}: take another, such as ${free}`;
+  return listed.flatMap(({ name, ports, copies }) =>
+    ports.flatMap(({ usual: from, use }) => {
+      const to = copies === 'one' ? from : from + replicasMax - 1;
+      const other = taken.find((each) => from <= each.to && each.from <= to);
+      taken.push({ name, from, to });
+      if (other === undefined) return [];
+      return `services/${name}/service.ts: its ${use} ports ${from} to ${to} are taken by ${other.name}: take others, such as those from ${free}`;
     }),
   );
 }

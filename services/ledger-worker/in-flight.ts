@@ -140,10 +140,12 @@ async function finishInSlot(
   batch: WaitingBatch,
 ): Promise<BatchOutcome> {
   const { slots } = worker;
+  // A report about its charge may have let it be due, and the resolver has it, or has finished it.
+  const isOthersToo = work.kind === 'refund' && slots.free() === 0;
   await slots.take('batch');
   batch.begun.resolve('begun');
   try {
-    return batch.isGone ? 'handed-over' : await attemptUntilKnown(worker, work, batch);
+    return batch.isGone ? 'handed-over' : await attemptUntilKnown(worker, work, batch, isOthersToo);
   } finally {
     slots.release();
   }
@@ -159,11 +161,12 @@ async function attemptUntilKnown(
   worker: Worker,
   work: InFlight,
   batch: WaitingBatch,
+  isOthersToo: boolean,
 ): Promise<BatchOutcome> {
   const { slots, limits } = worker;
   const deadline = performance.now() + limits.handOverMs;
   const rests = restsMs.values();
-  for (let isFirst = true; ; isFirst = false) {
+  for (let isFirst = !isOthersToo; ; isFirst = false) {
     const outcome = await attempt(worker, work, isFirst);
     if (outcome.outcome !== 'unknown') return batchOutcomeOf(work, outcome);
     const { sent, retryAfterMs = 0 } = outcome.because;
@@ -183,8 +186,8 @@ type Attempted = AttemptOutcome | { outcome: 'already-recorded' };
 
 /**
  * One attempt; only the first may go by what was read before, later others may have been at it.
- * While it waited for its slot the row was its poster's own. Should another worker have it all the
- * same, after a rebalance, both call under the same keys, and the row's version lets one write.
+ * While a card waited for its slot the row was its poster's own. Should another worker have it all
+ * the same, after a rebalance, both call under the same keys, and the row's version lets one write.
  */
 async function attempt(worker: Worker, work: InFlight, isFirst: boolean): Promise<Attempted> {
   const { charges, refunds } = worker.metrics;

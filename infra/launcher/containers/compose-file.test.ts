@@ -69,8 +69,8 @@ test('everything fits a laptop of 8 GB, with the system and everything that look
     containers
       .filter(([, { profiles = [] }]) => profiles.length === 0 || profiles.includes(profile!))
       .reduce((megabytes, [, service]) => megabytes + boundOf(service), 0);
-  assert.ok(sum() <= 5.75 * 1024, `${sum()}`);
-  assert.ok(sum('observability') <= 7 * 1024, `${sum('observability')}`);
+  assert.ok(sum() <= 5 * 1024, `${sum()}`);
+  assert.ok(sum('observability') <= 6.5 * 1024, `${sum('observability')}`);
 });
 
 test('one partner that holds all it may leaves Redis less than nearly full', () => {

@@ -44,7 +44,6 @@ export type ComposeService = {
   mem_limit?: string;
   volumes?: string[];
   profiles?: string[];
-  deploy?: { replicas: number };
   user?: string;
   read_only?: boolean;
   cap_drop?: string[];

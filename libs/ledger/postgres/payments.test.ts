@@ -9,14 +9,16 @@ import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
 import { refundsConformance } from '../test/refunds.conformance.ts';
 import { openPostgresLedger } from './payments.ts';
 import { openPostgresFollowUps } from './follow-ups.ts';
+import { aChargedCard } from '../test/under-test.ts';
 import { takeDueFrom, wakeDueIn } from './transactions.ts';
 
-async function openUnderTest(context: TestContext): Promise<LedgerByRelay> {
+async function openUnderTest(context: TestContext): Promise<LedgerByRelay & { one: Database }> {
   const store = await createTestDatabase(context);
   const owner = store.open();
   const { database: one, relay } = await store.openByRelay('triplock_ledger');
   const two = store.open('triplock_ledger');
   return {
+    one,
     relay,
     ledger: openPostgresLedger(one),
     another: openPostgresLedger(two),
@@ -133,6 +135,30 @@ test('an outage is not the input’s fault', async (context) => {
   const ledger = openPostgresLedger(database);
   await assert.rejects(ledger.post([transfer()]), (error) => !(error instanceof UnpostableError));
   await assert.rejects(ledger.ping());
+});
+
+test('where the look that reports share fails, or hangs, each is asked for alone', async (context) => {
+  const store = await openUnderTest(context);
+  const { txnId } = await aChargedCard(store, 'pi_1');
+  const { one } = store;
+  const looks: (() => Promise<never>)[] = [
+    () => Promise.reject(new Error('the connection is gone')),
+    () => new Promise<never>(() => undefined),
+  ];
+  for (const [nth, look] of looks.entries()) {
+    const query: Database['query'] = (sql, parameters) =>
+      sql.includes('WITH ORDINALITY') ? look() : one.query(sql, parameters);
+    const wakeDue = wakeDueIn({ ...one, query });
+    const event = { provider: 'stripe', type: 'payment_intent.succeeded' } as const;
+    const outcomes = await Promise.all([
+      wakeDue({ ...event, eventId: `evt_${nth}`, intentId: 'pi_1' }),
+      wakeDue({ ...event, eventId: `evt_none_${nth}`, intentId: 'pi_2' }),
+    ]);
+    assert.deepEqual(outcomes, [
+      { outcome: 'woken', txnIds: [txnId] },
+      { outcome: 'nothing-waits' },
+    ]);
+  }
 });
 
 test('what is pending is found by an index, however many payments have succeeded', async (context) => {

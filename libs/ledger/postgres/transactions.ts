@@ -9,7 +9,7 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
-import { inBatches } from '@triplock/runtime';
+import { inBatches, withDeadline } from '@triplock/runtime';
 import {
   begunBy,
   wishOf,
@@ -265,36 +265,36 @@ async function read(database: Database, row: DueRow): Promise<DueTransaction | u
 
 /** After so many events old ones leave, more than came, so that they become fewer. */
 const eventsPerReap = 16;
-const reapedMax = 2 * eventsPerReap;
 
-/** What comes of many charges is asked together, and no report is in a hurry. */
-const newsLimits = { apartMs: 50, itemsMax: 200 };
+/** No report is in a hurry; but a look that takes a second has met a connection that is gone. */
+const newsLimits = { apartMs: 50, itemsMax: 200, batchesMax: 2 };
 
 type WakeRow = { waits: boolean; remembered: boolean; woken: TxnId[] };
 
 /**
  * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. An event about
  * nothing that is pending is told by a look that it shares with others; nothing is written by it.
- * What is remembered takes old events out with it, so that nobody else has to; a crash before that
- * leaves them to what comes next.
+ * Where that fails, or takes long, it decides nothing, and each event is asked for alone. What is
+ * remembered takes old events out with it, so that nobody else has to; a crash before that leaves
+ * them to what comes next.
  */
 export function wakeDueIn(database: Database): WakeDue {
   const waitsForNews = inBatches(async (events: readonly ProviderEvent[]) => {
     const parameters = [events.map((each) => each.provider), events.map((each) => each.intentId)];
-    const rows = await database.query<{ waits: boolean }>(sql.waitsForNews, parameters);
-    return rows.map(({ waits }) => waits);
+    const look = database.query<{ waits: boolean }>(sql.waitsForNews, parameters);
+    const rows = await withDeadline(look, { ms: 1_000, what: 'the ledger' }).catch(() => undefined);
+    return rows?.map(({ waits }) => waits) ?? events.map(() => true);
   }, newsLimits);
   let sinceReap = 0;
   return async (event) => {
     if (!(await waitsForNews(event))) return { outcome: 'nothing-waits' };
     const { provider, eventId, type, intentId } = event;
-    const parameters = [provider, eventId, type, intentId];
-    const [row] = await database.query<WakeRow>(sql.wakeDue, parameters);
+    const [row] = await database.query<WakeRow>(sql.wakeDue, [provider, eventId, type, intentId]);
     const { waits, remembered, woken } = row!;
     if (!waits) return { outcome: 'nothing-waits' };
     if (!remembered) return { outcome: 'duplicate' };
     sinceReap = (sinceReap + 1) % eventsPerReap;
-    if (sinceReap === 0) await database.query(reapSql, [reapedMax]);
+    if (sinceReap === 0) await database.query(reapSql, [2 * eventsPerReap]);
     return { outcome: 'woken', txnIds: woken };
   };
 }

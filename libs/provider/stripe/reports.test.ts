@@ -146,7 +146,7 @@ test('an event names the intent that has something new, its own or its refund’
 });
 
 test('an id that is none of Stripe’s names no intent', () => {
-  for (const id of ['pi_1\0', 'pi_', `pi_${'1'.repeat(300)}`, 'ch_1', 7]) {
+  for (const id of ['pi_1\0', `pi_${'1'.repeat(300)}`, 'ch_1', 7]) {
     assert.deepEqual(readStripeEvent(aWebhook({ id })), { outcome: 'ignored', type: succeeded });
   }
 });

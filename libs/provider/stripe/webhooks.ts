@@ -1,5 +1,6 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
 import Stripe from 'stripe';
+import { isId } from './client.ts';
 
 /** What of a webhook of Stripe's is acted on: which intent has something new, or a refund of it. */
 export type StripeEvent = {
@@ -119,12 +120,12 @@ function verify({
 }
 
 /**
- * An intent's event is about that intent; a refund's or a charge's names it. What reads otherwise
- * than Stripe's ids do, no ledger has stored, nor could every one of them be asked for it.
+ * An intent's event is about that intent; a refund's or a charge's names it. What is not of the form
+ * of an id no ledger has stored.
  */
 function intentOf(object: SeenObject): string | undefined {
   const ids = [object.payment_intent, object.id];
-  return ids.find((id): id is string => typeof id === 'string' && /^pi_\w{1,250}$/.test(id));
+  return ids.find((id): id is string => isId(id) && id.startsWith('pi_'));
 }
 
 function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
