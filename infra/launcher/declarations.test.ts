@@ -45,7 +45,7 @@ test('a service without a declaration, and a port that is taken, are refused wit
   add('console', 'main.ts', 'service.ts');
   assert.throws(() => check(one), /services\/console\/service\.ts is not listed: add a line/);
   const twice = { ...one, name: 'console' };
-  const taken = /services\/console\/service\.ts: its admin ports 18100 to 18109 are taken by/;
+  const taken = /services\/console\/service\.ts: its admin ports 18100 to 18101 are taken by/;
   assert.throws(() => check(one, twice), taken);
   const gone = { ...one, name: 'gone', ports: [] };
   const line = /services\.ts lists gone, and there is no services\/gone: remove its line/;

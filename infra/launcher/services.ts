@@ -8,7 +8,6 @@ import { outboxDispatcher } from '@triplock/outbox-dispatcher/service';
 import { partnerNotifier } from '@triplock/partner-notifier/service';
 import type { ServiceDeclaration } from '@triplock/runtime';
 import { settlementFeed } from '@triplock/settlement-feed/service';
-import { replicasMax } from './choices.ts';
 import { LauncherError } from './errors.ts';
 
 /**
@@ -89,7 +88,7 @@ export function serviceOf(name: string): string {
 }
 
 /**
- * Has every service declared, and no port of its replicas taken by two, as many as there may be.
+ * Has every service declared, and room for a second one of each beside its ports.
  *
  * @param others what else listens beside the services, and where.
  * @throws LauncherError that names the file to mend and the next step.
@@ -137,7 +136,7 @@ function problemsOfPorts(
   const free = Math.max(...listed.flatMap(({ ports }) => ports.map(({ usual }) => usual))) + 10;
   return listed.flatMap(({ name, ports, copies }) =>
     ports.flatMap(({ usual: from, use }) => {
-      const to = copies === 'one' ? from : from + replicasMax - 1;
+      const to = copies === 'one' ? from : from + 1;
       const other = taken.find((each) => from <= each.to && each.from <= to);
       taken.push({ name, from, to });
       if (other === undefined) return [];

@@ -199,6 +199,8 @@ const resumptions: Record<string, Case> = {
       return { operation: wake, stored: () => dueIn(store) };
     },
     orElse: ['duplicate'],
+    // The look that it shares with others.
+    doesWithout: 1,
   },
 };
 
