@@ -202,7 +202,7 @@ export type LostAnswerCase<Store> = {
   prepare(store: Store): Promise<{ operation(): Promise<unknown>; stored(): Promise<unknown> }>;
   /** What else it may come to when it is called again after it was done. */
   orElse?: readonly unknown[];
-  /** The statement that it does without: where its answer is lost, the operation comes out right. */
+  /** The statement that it does without: it comes out right where that one's answer is lost. */
   doesWithout?: number;
 };
 

@@ -120,8 +120,8 @@ function verify({
 }
 
 /**
- * An intent's event is about that intent; a refund's or a charge's names it. What is not of the form
- * of an id no ledger has stored.
+ * An intent's event is about that intent; a refund's or a charge's names it. What is not of the
+ * form of an id no ledger has stored.
  */
 function intentOf(object: SeenObject): string | undefined {
   const ids = [object.payment_intent, object.id];
