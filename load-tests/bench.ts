@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type SettingsOfServices, UsageError, runCommand } from '@triplock/launcher';
 import type { System } from '@triplock/demo';
@@ -85,8 +85,9 @@ function describeFigures({ rig, settings }: BenchReport): string {
 
 const marks = ['<!-- bench: figures -->', '<!-- bench: end -->'] as const;
 
-/** @throws UsageError for a page without the marks, before anything is measured. */
+/** @throws UsageError for no page, or one without the marks, before anything is measured. */
 function readPage(file: string): { before: string; after: string } {
+  if (!existsSync(file)) throw new UsageError(`--markdown: there is no page ${file} to write into`);
   const [before, rest] = readFileSync(file, 'utf8').split(marks[0]);
   const [, after] = rest?.split(marks[1]) ?? [];
   if (after === undefined) throw new UsageError(`${file} has no ${marks.join(' … ')}`);
