@@ -15,15 +15,12 @@ const given = process.env['TRIPLOCK_E2E_HOME'];
 /** The instance that all promises are tried on: its own ports and data, two of each service. */
 export const home = given ?? fileURLToPath(new URL('../../.triplock/e2e', import.meta.url));
 
-let system: Promise<Endpoints> | undefined;
-
 /**
  * Brings the system up, or finds it up: what a promise broke on purpose is started again, the rest
  * is left alone. `npm test` takes it down at the end; after a single file it stays up for the next.
  */
 export function upSystem(): Promise<Endpoints> {
-  system ??= restore();
-  return system;
+  return restore();
 }
 
 /**

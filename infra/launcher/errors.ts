@@ -37,3 +37,6 @@ export function missingPart(part: {
     ].join('\n'),
   );
 }
+
+/** No container engine answers where one is needed. */
+export class NoEngine extends LauncherError {}

@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
+import { forgetData } from './data-in-memory.ts';
 import {
   defaultHome,
   type Home,
@@ -52,7 +53,7 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     session.state.replicas = 0;
     delete session.state.agent;
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
-    if (data === 'forget') forgetData(session);
+    if (data === 'forget') forgetHome(session);
     else if (existsSync(home.state)) writeState(home, session.state);
     return data === 'forget' ? 'forgotten' : 'kept';
   });
@@ -85,9 +86,10 @@ async function takeDownContainers(session: Session, data: TakeDown['data']): Pro
   await compose({ home, args: ['down', '--remove-orphans', ...volumes], signal });
 }
 
-function forgetData({ home, report }: Session): void {
+function forgetHome({ home, report }: Session): void {
   removePostgresData(join(home.data, 'postgres'));
-  for (const each of [home.data, home.logs, home.credentials, home.state]) {
+  forgetData(home.data);
+  for (const each of [home.logs, home.credentials, home.state]) {
     rmSync(each, { recursive: true, force: true });
   }
   rmSync(join(home.folder, 'partners.json'), { force: true });

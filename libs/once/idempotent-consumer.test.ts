@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { describe, it, type TestContext } from 'node:test';
+import { after, describe, it, type TestContext } from 'node:test';
 import type { Queryable } from '@triplock/postgres';
 import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel, type EachMessagePayload } from 'kafkajs';
@@ -10,8 +10,10 @@ import {
   idempotentConsumer,
   type ConsumedRecord,
 } from './idempotent-consumer.ts';
-import { database, store } from './test/once-database.ts';
+import { createOnceDatabase } from './test/once-database.ts';
 import { aStep } from './test/once-under-test.ts';
+
+const { database, store } = await createOnceDatabase({ after });
 
 const keepMs = 86_400_000;
 const deleteEveryMs = 300_000;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it, test, type TestContext } from 'node:test';
+import { after, describe, it, test, type TestContext } from 'node:test';
 import { Problem } from '@triplock/contracts';
 import { fingerprint } from '@triplock/payments';
 import type { Queryable } from '@triplock/postgres';
@@ -8,7 +8,7 @@ import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestTable } from '@triplock/testing';
 import { idempotentRoute } from './idempotent-route.ts';
-import { database, store } from './test/once-database.ts';
+import { createOnceDatabase } from './test/once-database.ts';
 import { aStep } from './test/once-under-test.ts';
 import {
   once,
@@ -18,6 +18,8 @@ import {
   openRedisOnce,
   type OnceStore,
 } from './index.ts';
+
+const { database, store } = await createOnceDatabase({ after });
 
 type Order = { what: string };
 

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, describe, it } from 'node:test';
 import type { Database, Queryable } from '@triplock/postgres';
 import { eventually } from '@triplock/testing';
 import { EffectFailedError, once, resultBytesMax } from './once.ts';
 import { onceInTransaction } from './once-in-transaction.ts';
-import { ageKey, database, store } from './test/once-database.ts';
+import { createOnceDatabase } from './test/once-database.ts';
 import { aStep, hourMs } from './test/once-under-test.ts';
+
+const { ageKey, database, store } = await createOnceDatabase({ after });
 
 type Step = ReturnType<typeof aStep>;
 

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestRelay, eventually } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { openHybridOnce } from './hybrid-once.ts';
 import { describeOnce } from './once.conformance.ts';
-import { ageKey, database, databaseUrl, openWay, store } from './test/once-database.ts';
+import { createOnceDatabase, openWay } from './test/once-database.ts';
 import { once, type OnceStore, type StartOutcome } from './once.ts';
 import { openPostgresOnce } from './postgres-once.ts';
 import { aStep, counting, hourMs } from './test/once-under-test.ts';
+
+const { ageKey, database, databaseUrl, store } = await createOnceDatabase({ after });
 
 describeOnce('postgres', async (t) => {
   const relay = await createTestRelay(t, databaseUrl);

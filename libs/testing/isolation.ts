@@ -12,8 +12,13 @@ export type Cleanup = { after(fn: () => Promise<void>): void };
  * for any port, and beside those that the launcher gives to homes.
  */
 const ports = { from: 30_000, count: 2_768 };
-/** A folder for every ten minutes, with a file for each port that any process was given in them. */
-const givenFolder = join(tmpdir(), `triplock-test-ports-${process.getuid?.() ?? 0}`);
+/**
+ * A folder for every ten minutes, with a file for each port that any process was given in them. It is
+ * the machine's, also where the temporary folder is a test process's own.
+ */
+const givenFolder =
+  process.env['TRIPLOCK_TEST_PORTS'] ??
+  join(tmpdir(), `triplock-test-ports-${process.getuid?.() ?? 0}`);
 const stretchMs = 600_000;
 
 /**

@@ -36,7 +36,10 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
   const postgres = await testPart('postgres');
   const name = `test_${randomBytes(8).toString('hex')}`;
   const template = await prepareTemplate(postgres);
-  await asOwner(postgres, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`));
+  await asOwner(postgres, (client) =>
+    // The other way, the usual one, writes every page into the log: four times the work.
+    client.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`),
+  );
   // A template does not pass the rights of a database on.
   await asOwner(urlOf(postgres, { database: name }), (client) =>
     closeDatabase({

@@ -1,9 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { globSync, mkdirSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { chooseTestParts, chooseTestSpanner, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from '../bring-up.ts';
+import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
+import { UsageError } from '../errors.ts';
 import { cloneFolder, createHome, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
 import { findSpannerEmulator } from '../parts/spanner.ts';
 import { takeDown } from '../take-down.ts';
@@ -18,6 +20,9 @@ const leftOut = () => (process.env[spannerVariable] === 'none' ? [inSpanner] : [
 
 const judgedData = '.nx/workspace-data';
 const testedData = '.nx/tests-data';
+
+/** Where the promises have their system. */
+const promisesHome = join(defaultHome, 'e2e');
 
 /** What was green last; gone with `nx reset`. */
 const greenFile = join(cloneFolder, '.nx', 'green.json');
@@ -37,21 +42,49 @@ left out, and it says so: TRIPLOCK_TEST_SPANNER=native, =container or =none. Wha
   --touched  the short one before a commit, npm run check: lint and types of what changed and of
              what imports it, and the tests of the projects with changes that git would commit
   --again    also when nothing has changed
+  --only tests
+             all tests and no lint, whatever was green before
+  --seed N   the tests in an order that this number gives, instead of the longest first
+  --outcome FILE
+             writes { files, red: [{ file, why: [text], again }] } there, when tests have run
   --help
 `;
 
 await runCommand({
   name: 'test',
   help,
-  options: { touched: { type: 'boolean' }, again: { type: 'boolean' } },
+  options: {
+    touched: { type: 'boolean' },
+    again: { type: 'boolean' },
+    only: { type: 'string' },
+    seed: { type: 'string' },
+    outcome: { type: 'string' },
+  },
   run: async ({ values, interrupted }) => {
     const signal = interrupted();
+    const only = chooseOnly(values.only);
+    if (values.seed !== undefined) process.env['TRIPLOCK_TEST_SEED'] = seedOf(values.seed);
+    if (values.outcome !== undefined)
+      process.env['TRIPLOCK_TEST_OUTCOME'] = resolve(values.outcome);
     await chooseSpanner();
-    if (values.touched) process.exitCode = await runTouched(signal);
+    if (only === 'tests') process.exitCode = await runTests(signal);
+    else if (values.touched) process.exitCode = await runTouched(signal);
     else if (!values.again && wasGreen()) report('nothing changed since all was green (--again)');
     else await runAll(signal);
   },
 });
+
+/** @throws UsageError for anything but the tests. */
+function chooseOnly(word: string | undefined): 'tests' | undefined {
+  if (word === undefined || word === 'tests') return word;
+  throw new UsageError(`--only is for tests, not '${word}'`);
+}
+
+/** @throws UsageError for no whole number. */
+function seedOf(word: string): string {
+  if (/^\d{1,9}$/.test(word)) return word;
+  throw new UsageError(`--seed is a whole number of up to nine digits, not '${word}'`);
+}
 
 /** What tests of a ledger in Spanner run on, if they run; their environment tells them. */
 async function chooseSpanner(): Promise<void> {
@@ -91,6 +124,7 @@ async function onParts(
 ): Promise<number> {
   const home = sharedTestHome;
   await takeDownTests('forget');
+  for (const each of [home, promisesHome]) keepDataInMemory(each);
   const { parts, because } = await chooseTestParts();
   const where = parts === 'native' ? 'processes of the launcher' : 'containers';
   report(`tests run on ${where}: ${because}`);
@@ -111,37 +145,41 @@ async function onParts(
  * The parts, the system of the end-to-end tests, and what an interrupted test left. One that cannot
  * be taken down, such as containers without an engine, keeps none of the others.
  */
-async function takeDownTests(data: 'keep' | 'forget'): Promise<void> {
-  const homes = [
-    join(defaultHome, 'e2e'),
-    join(sharedTestHome, 'beside-containers'),
-    sharedTestHome,
-  ];
-  const ends = [removeTestHomes, ...homes.map((home) => () => takeDown({ home, data }))];
+async function takeDownTests(logs: 'keep' | 'forget'): Promise<void> {
+  const homes = [promisesHome, join(sharedTestHome, 'beside-containers'), sharedTestHome];
+  const ends = [removeTestHomes, ...homes.map((home) => () => endHome(home, logs))];
   const errors: unknown[] = [];
   for (const end of ends) await end().catch((error: unknown) => errors.push(error));
   if (errors.length > 0) throw errors[0];
 }
 
+/** Logs are kept for whoever looks why a test is red; data, which may be in memory, never is. */
+async function endHome(home: string, logs: 'keep' | 'forget'): Promise<void> {
+  await takeDown({ home, data: logs });
+  forgetData(homeAt(home).data);
+}
+
 /**
- * Everything, in three at once, because neither needs all of the machine: the promises wait for
- * leases, sessions and restarts for most of their time, the launcher's tests for processes, and
- * lint has one core. Exit code 0 only if all are green.
+ * Everything. Nx gives all tests that are due to one runner, which shares processes among them, and
+ * judges lint and types beside it. Exit code 0 only if all are green.
  */
-async function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
-  const nx = (data: string, ...args: string[]) => runNx(args, { endpoints, signal, data });
-  const launcher = '@triplock/launcher';
-  const exclude = [launcher, ...leftOut()].join();
-  const judge = async () => {
-    const judged = await nx(judgedData, 'run-many', '-t', 'lint', 'typecheck');
-    return Math.max(judged, await nx(judgedData, 'run', `${launcher}:test`));
-  };
-  const codes = await Promise.all([
-    judge(),
-    nx(testedData, 'run-many', '-t', 'test', `--exclude=${exclude}`, '--parallel=3'),
-    nx('.nx/promises-data', 'run', '@triplock/e2e:promises'),
-  ]);
-  return Math.max(...codes);
+function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
+  const targets = ['lint', 'typecheck', ...testTargets];
+  return runNx(all(targets), { endpoints, signal, data: testedData });
+}
+
+/** All tests, also those that were green. */
+function runTests(signal: AbortSignal): Promise<number> {
+  const words = [...all(testTargets), '--skip-nx-cache'];
+  return onParts(signal, (endpoints) => runNx(words, { endpoints, signal, data: testedData }));
+}
+
+const testTargets = ['test', 'promises'];
+
+function all(targets: readonly string[]): string[] {
+  const exclude = leftOut().map((name) => `--exclude=${name}`);
+  // As many as there are targets, since each is one process for all projects.
+  return ['run-many', '-t', ...targets, ...exclude, '--parallel=4'];
 }
 
 /**

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { LauncherError } from '../errors.ts';
+import { LauncherError, NoEngine } from '../errors.ts';
 import { cloneFolder, defaultHome, type Home } from '../home.ts';
 
 const run = promisify(execFile);
@@ -70,7 +70,7 @@ export async function requireEngine(instead = 'or take --parts native'): Promise
     case 'able':
       return;
     case 'silent':
-      throw new LauncherError(`no container engine answers: start Docker, ${instead}`);
+      throw new NoEngine(`no container engine answers: start Docker, ${instead}`);
     case 'unfit':
       throw new LauncherError(`${engine.because}: ${engine.nextStep}, ${instead}`);
     default:

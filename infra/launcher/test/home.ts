@@ -14,6 +14,8 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { testEndpoints } from '@triplock/testing';
+import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
+import { NoEngine } from '../errors.ts';
 import { cloneFolder, defaultHome, homeAt } from '../home.ts';
 import { findMarkedProcesses } from '../processes/identity.ts';
 import { takeDown } from '../take-down.ts';
@@ -74,9 +76,11 @@ const homeBelow = join('of its own', 'home');
  */
 function makeTestHome(): { parent: string; home: string } {
   mkdirSync(folder, { recursive: true });
-  const parent = mkdtempSync(join(folder, 'one test '));
+  // The process is named, so that what is left behind can be held against it.
+  const parent = mkdtempSync(join(folder, `one test of ${process.pid} `));
   const home = join(parent, homeBelow);
   mkdirSync(home, { recursive: true });
+  keepDataInMemory(home);
   return { parent, home };
 }
 
@@ -92,12 +96,20 @@ async function removeTestHome(parent: string): Promise<void> {
   rmSync(parent, { recursive: true, force: true });
 }
 
-/** Removes the homes that tests could not remove themselves, because they were killed. */
+/**
+ * Removes the homes that tests could not remove themselves, because they were killed. One whose
+ * containers were a stand-in's has an engine that is gone: of it there is nothing but the folder.
+ */
 export async function removeTestHomes(): Promise<void> {
   if (!existsSync(folder)) return;
   const errors: unknown[] = [];
   for (const name of readdirSync(folder)) {
-    await removeTestHome(join(folder, name)).catch((error: unknown) => errors.push(error));
+    const parent = join(folder, name);
+    await removeTestHome(parent).catch((error: unknown) => {
+      if (!(error instanceof NoEngine)) return void errors.push(error);
+      forgetData(homeAt(join(parent, homeBelow)).data);
+      rmSync(parent, { recursive: true, force: true });
+    });
   }
   if (errors.length > 0) throw errors[0];
 }

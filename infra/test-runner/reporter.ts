@@ -1,0 +1,55 @@
+import type { TestEvent } from 'node:test/reporters';
+import { inspect } from 'node:util';
+import { fileWasTold, tell } from './events.ts';
+
+type Ended = Extract<TestEvent, { type: 'test:pass' | 'test:fail' }>;
+
+/**
+ * Tells the pool what becomes of each test of a worker, whose files are its outermost suites. Node
+ * takes it by `--test-reporter`; it prints nothing.
+ */
+export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  /** The names of what is around the next test, by how deep it is. */
+  const around: string[] = [];
+  for await (const event of events) {
+    const { type, data } = event;
+    if (type === 'test:start') around[data.nesting] = data.name;
+    if (type === 'test:diagnostic') tellDiagnostic(data.message, data.nesting);
+    if (type === 'test:pass' || type === 'test:fail') {
+      tellEnd(event, around.slice(1, data.nesting));
+      if (data.nesting === 0) fileWasTold();
+    }
+  }
+  yield '';
+}
+
+function tellEnd({ type, data }: Ended, around: readonly string[]): void {
+  const error = type === 'test:fail' ? data.details.error : undefined;
+  const failedInside = error !== undefined && failureType(error) === 'subtestsFailed';
+  if (failedInside || (error === undefined && data.details.type === 'suite')) return;
+  const skipped = data.skip ?? data.todo;
+  const isSkipped = skipped !== undefined && skipped !== false;
+  const why = error === undefined ? skipped : inspect(error.cause ?? error, { depth: 8 });
+  tell({
+    is: 'test',
+    test: {
+      name: data.nesting === 0 ? 'the file as a whole' : [...around, data.name].join(' > '),
+      at: `${data.file ?? ''}:${data.line ?? 0}`,
+      outcome: error !== undefined ? 'failed' : isSkipped ? 'skipped' : 'passed',
+      ms: data.details.duration_ms,
+      ...(typeof why === 'string' && { why }),
+    },
+  });
+}
+
+function failureType(error: Error): unknown {
+  return (error as Error & { failureType?: unknown }).failureType;
+}
+
+/** What a test counted; or an error that came when no test was there any more to take it. */
+function tellDiagnostic(text: string, nesting: number): void {
+  const stray = nesting === 0 && text.startsWith('Error: ');
+  if (!stray) return tell({ is: 'figure', text });
+  const name = 'nothing goes on once a test has ended';
+  tell({ is: 'test', test: { name, at: '', outcome: 'failed', ms: 0, why: text } });
+}

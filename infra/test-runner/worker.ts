@@ -1,0 +1,22 @@
+// One process of the pool: runs the files that it is asked to, one after the other, each as a suite
+// of its own, whose hooks are therefore its own too. What they import is compiled once.
+import { suite } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { tell, untilFileIsTold, type WorkerRequest } from './events.ts';
+import { leftBehindSince, remember } from './left-behind.ts';
+import { cpuSeconds } from './processes.ts';
+
+process.on('message', ({ run }: WorkerRequest) => void runFile(run));
+process.on('disconnect', () => process.exit());
+
+async function runFile(file: string): Promise<void> {
+  const before = remember();
+  const used = cpuSeconds();
+  const isTold = untilFileIsTold();
+  void suite(file, async () => {
+    await import(pathToFileURL(file).href);
+  });
+  await isTold;
+  const leftBehind = await leftBehindSince(before);
+  tell({ is: 'file', leftBehind, cpuSeconds: cpuSeconds() - used });
+}
