@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { declarations, systemStatus } from '@triplock/launcher';
 import { command, home, interruptAt, upSystem } from './test/system.ts';
 
@@ -79,16 +78,6 @@ test('Ctrl-C ends a bench of a running system at once and leaves that up', async
   // What it had sent is still worked off, so a busy service may answer its first probe late.
   const after = await systemStatus({ home, withinMs: 60_000 });
   assert.deepEqual(after.processes, running);
-});
-
-test('a payment runs through few files, in the order that docs/journey.md gives', async () => {
-  const file = fileURLToPath(new URL('./journey.ts', import.meta.url));
-  const problem = await new Promise<string | undefined>((resolve) => {
-    execFile(process.execPath, [file], (error, stdout, stderr) =>
-      resolve(error === null ? undefined : stdout + stderr),
-    );
-  });
-  assert.equal(problem, undefined);
 });
 
 for (const { scenario, broken, mended } of [

@@ -128,7 +128,7 @@ async function repeatOnce(bench: Bench): Promise<Repetition> {
   const peaksMiB = readPeaks(system);
   await comeToRest(bench);
   terminal.note('nothing to do');
-  const idleCores = await measureIdle(system, Math.max(options.seconds, idleSecondsMin));
+  const idleCores = await measureIdle(system, options.seconds * idle.looked);
   const held: RateRun[] = [];
   for (const rate of rates) {
     const run = await runAtRate(bench, rate);
@@ -270,16 +270,16 @@ async function runCold(bench: Bench, runOnly: RunOnly): Promise<RateRun> {
 }
 
 const rest = { cores: 0.08, seconds: 5 };
-const idleSecondsMin = 20;
-const restLimitMs = 180_000;
+/** How long what does nothing is looked at, and waited for, by seconds of load of a window. */
+const idle = { looked: 2, waited: 18 };
 
 /**
  * Waits for what comes behind the loads: the provider reports each card, PostgreSQL cleans up, an
  * audit compares it all. What is measured next would be charged with that.
  */
-async function comeToRest({ system, terminal }: Bench): Promise<void> {
+async function comeToRest({ system, terminal, options }: Bench): Promise<void> {
   terminal.note('waiting until all is at rest');
-  const until = performance.now() + restLimitMs;
+  const until = performance.now() + options.seconds * idle.waited * 1_000;
   for (let cores = Infinity; cores > rest.cores;) {
     cores = await measureIdle(system, rest.seconds);
     terminal.progress(`${cores.toFixed(2)} cores`);
