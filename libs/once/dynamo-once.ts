@@ -79,9 +79,6 @@ export async function openDynamoOnce(options: DynamoOnceOptions): Promise<Opened
 /** A lease, where one is given, lasts from now on. */
 type OwnersChange = Condition & { change: string; leaseMs?: number };
 
-// A write that is refused saw a newer item, and the start is decided again by that.
-const refusalsMax = 5;
-
 /** One start, by its own token. */
 type StartedStep = OnceKey & { leaseMs: number; token: OwnerToken };
 
@@ -92,7 +89,8 @@ export function effectId(namespace: string, { scope, key }: Pick<OnceKey, 'scope
 
 /**
  * Starts an effect: looks, decides, and writes under the condition that the item is still what was
- * decided by. Only a start writes.
+ * decided by. Only a start writes. One that is refused met a newer item, and is decided again by what
+ * is there then: each time somebody else's step was done, and the time that a step may take ends it.
  */
 async function startEffect(
   table: Table,
@@ -101,15 +99,14 @@ async function startEffect(
 ): Promise<StartOutcome> {
   const id = effectId(namespace, step);
   let found = await table.get(id);
-  for (let refused = 0; refused < refusalsMax; refused += 1) {
+  for (;;) {
     const decision = decideStart(found, { step, now: table.now() });
     if (decision.outcome !== 'free') return decision;
     const item = itemOf(id, { step, now: table.now(), taken: decision.taken, found });
     const written = await table.put(item, unchanged(found));
     if (written.outcome === 'written') return startedAs(item, step.token);
-    found = written.item;
+    found = await table.get(id);
   }
-  throw new Error(`refused ${refusalsMax} times in a row`);
 }
 
 type StartDecision = StartOutcome | { outcome: 'free'; taken: Item | undefined };

@@ -43,9 +43,6 @@ export function markerOf({ namespace }: Layout, bucket: number): string {
   return `${namespace}#marker#${bucket}`;
 }
 
-// A write that is refused saw a newer item, and the claim is decided again by that.
-const refusalsMax = 5;
-
 /** One try for a claim, by its own token. */
 export type ClaimAttempt = {
   layout: Layout;
@@ -57,7 +54,9 @@ export type ClaimAttempt = {
 
 /**
  * Claims an id: looks, decides, and writes under the condition that the item is still what was
- * decided by. Only a claim writes.
+ * decided by. Only a claim writes. A write that is refused met a newer item, and the claim is decided
+ * again by what is there then: each time somebody else's step was done, and the time that a step may
+ * take ends it.
  */
 export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<ClaimOutcome> {
   const { layout, request, token } = attempt;
@@ -66,7 +65,7 @@ export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<Cl
   const mayBegin = cold === undefined || (cold.epoch && cold.epoch === request.ledgerCheckedIn);
 
   let record = found;
-  for (let refused = 0; refused < refusalsMax; refused += 1) {
+  for (;;) {
     const decision = decideClaim(record, { request, token, now: table.now() });
     switch (decision.outcome) {
       case 'free': {
@@ -74,13 +73,11 @@ export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<Cl
         const begun = await beginHeld(table, attempt);
         if (begun.outcome === 'over-limit') return begun;
         if (begun.outcome === 'written') return show(table, attempt, request);
-        record = begun.item;
         break;
       }
       case 'take-over': {
         const taken = await takeOver(table, attempt, decision);
         if (taken.outcome === 'written') return show(table, attempt, decision);
-        record = taken.item;
         break;
       }
       case 'claimed':
@@ -92,8 +89,8 @@ export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<Cl
       default:
         return decision satisfies never;
     }
+    record = await table.get(recordOf(layout, request.txnId));
   }
-  throw new Error(`refused ${refusalsMax} times in a row`);
 }
 
 /**

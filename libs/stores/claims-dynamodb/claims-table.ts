@@ -1,3 +1,4 @@
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Logger } from '@triplock/runtime';
 import type { DynamoAddress, DynamoConnection } from './dynamo-client.ts';
 
@@ -30,33 +31,50 @@ export async function openTable(
 }
 
 /**
- * Makes the table of the claims where there is none, as the emulator and a first deployment need
- * it. Items leave by their attribute `leaves_at` (seconds), whenever DynamoDB gets to it. Loads the
- * client only when it is called.
+ * Makes the table of the claims where there is none, as a first deployment and a server that stands
+ * for the service need it. Items leave by their attribute `leaves_at` (seconds), whenever DynamoDB
+ * gets to it; one that leaves by another is left as it is, and openTable refuses it. A crash in
+ * between leaves a table that keeps everything, and the next call mends it. Loads the client only
+ * when it is called.
  */
 export async function createClaimsTable(address: DynamoAddress): Promise<'created' | 'was there'> {
   const aws = await import('@aws-sdk/client-dynamodb');
   const { dynamoSettings } = await import('./dynamo-client.ts');
   const client = new aws.DynamoDBClient(dynamoSettings(address));
   const { table: TableName } = address;
+  const create = new aws.CreateTableCommand({
+    TableName,
+    KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
+    AttributeDefinitions: [{ AttributeName: 'id', AttributeType: 'S' }],
+    BillingMode: 'PAY_PER_REQUEST',
+  });
   try {
-    await client.send(
-      new aws.CreateTableCommand({
-        TableName,
-        KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
-        AttributeDefinitions: [{ AttributeName: 'id', AttributeType: 'S' }],
-        BillingMode: 'PAY_PER_REQUEST',
-      }),
+    const made = await client.send(create).then(
+      () => 'created' as const,
+      (error: unknown) => {
+        if (error instanceof aws.ResourceInUseException) return 'was there' as const;
+        throw error;
+      },
     );
     await aws.waitUntilTableExists({ client, maxWaitTime: 60, minDelay: 1 }, { TableName });
-    const TimeToLiveSpecification = { Enabled: true, AttributeName: leavingAttribute };
-    await client.send(new aws.UpdateTimeToLiveCommand({ TableName, TimeToLiveSpecification }));
-    return 'created';
-  } catch (error) {
-    if (error instanceof aws.ResourceInUseException) return 'was there';
-    throw error;
+    await letItemsLeave(client, TableName);
+    return made;
   } finally {
     client.destroy();
+  }
+}
+
+/** Has DynamoDB delete items by the attribute of the claims, unless it deletes by any already. */
+async function letItemsLeave(client: DynamoDBClient, TableName: string): Promise<void> {
+  const aws = await import('@aws-sdk/client-dynamodb');
+  const asked = await client.send(new aws.DescribeTimeToLiveCommand({ TableName }));
+  if (asked.TimeToLiveDescription?.AttributeName !== undefined) return;
+  const TimeToLiveSpecification = { Enabled: true, AttributeName: leavingAttribute };
+  try {
+    await client.send(new aws.UpdateTimeToLiveCommand({ TableName, TimeToLiveSpecification }));
+  } catch (error) {
+    // A server that stands for the service may not know of it. Then items stay, which costs room.
+    if ((error as Error).name !== 'UnknownOperationException') throw error;
   }
 }
 

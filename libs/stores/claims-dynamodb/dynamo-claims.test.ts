@@ -33,6 +33,7 @@ import { claimItem, lookUp } from './claim-items.ts';
 import { createClaimsTable, DynamoTableError } from './claims-table.ts';
 import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
 import { connectDynamo, dynamoSettings, type Table } from './dynamo-client.ts';
+import { withTimeToLive } from './test/time-to-live.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const address = await createTestTable({ after }, createClaimsTable);
@@ -99,13 +100,38 @@ async function openClaims(t: TestContext) {
   return { claims, namespace, relay };
 }
 
+/** A table of the service with its time to live, which the server of the tests lacks. */
+async function openService(t: TestContext) {
+  const table = testNamespace();
+  const emulator = await withTimeToLive(t, address.emulator);
+  const service = { region: address.region, table, emulator };
+  const admin = new DynamoDBClient(dynamoSettings(service));
+  t.after(async () => {
+    admin.destroy();
+    await client.send(new DeleteTableCommand({ TableName: table }));
+  });
+  return {
+    service,
+    table,
+    async leaving(TableName: string) {
+      const asked = await admin.send(new DescribeTimeToLiveCommand({ TableName }));
+      return asked.TimeToLiveDescription;
+    },
+    async setLeaving(TableName: string, AttributeName: string, Enabled: boolean) {
+      const TimeToLiveSpecification = { AttributeName, Enabled };
+      await admin.send(new UpdateTimeToLiveCommand({ TableName, TimeToLiveSpecification }));
+    },
+  };
+}
+
 describe('the table of the claims', () => {
   it('a claim whose answer was lost is sent again and known as its own', async (t) => {
     const { claims, relay } = await openClaims(t);
     const request = aClaim();
     await warmUp(claims, request);
-    // Record and marker are read, and the claim is counted, in an item that is not there at first.
-    const { lost } = relay.loseReply({ after: 5 });
+    // Record and marker are read, and the claim is counted, in an item that is not there at first:
+    // refused, read, made, counted.
+    const { lost } = relay.loseReply({ after: 6 });
     expectOutcome(await claims.claim(request), 'claimed');
     await lost;
     expectOutcome(await claims.claim(request), 'in-flight');
@@ -233,25 +259,29 @@ describe('the table of the claims', () => {
     const read = new GetItemCommand({ TableName: address.table, Key: { id } });
     const { Item: item } = await client.send(read);
     assert.ok(Number(item!['leaves_at']!.N) * 1_000 > Number(item!['expires_at']!.N));
-    const asked = new DescribeTimeToLiveCommand({ TableName: address.table });
-    const { TimeToLiveDescription: leaving } = await client.send(asked);
-    assert.deepEqual(leaving, { AttributeName: 'leaves_at', TimeToLiveStatus: 'ENABLED' });
   });
 
-  it('a table whose items leave by anything else is refused', async (t) => {
-    const other = await createTestTable(t, createClaimsTable);
-    const TableName = other.table;
-    const setting = (AttributeName: string, Enabled: boolean) =>
-      new UpdateTimeToLiveCommand({
-        TableName,
-        TimeToLiveSpecification: { AttributeName, Enabled },
-      });
-    await client.send(setting('leaves_at', false));
-    await client.send(setting('accepted_at', true));
-    await assert.rejects(
-      openDynamoClaims({ ...other, logger, namespace: 'any' }),
-      DynamoTableError,
-    );
+  it('the table lets items leave by that, also one that was made by half before', async (t) => {
+    const { service, leaving, setLeaving, table } = await openService(t);
+    assert.equal(await createClaimsTable(service), 'created');
+    const byIt = { AttributeName: 'leaves_at', TimeToLiveStatus: 'ENABLED' };
+    assert.deepEqual(await leaving(table), byIt);
+    await setLeaving(table, 'leaves_at', false);
+    assert.equal(await createClaimsTable(service), 'was there');
+    assert.deepEqual(await leaving(table), byIt);
+    const claims = await openDynamoClaims({ ...service, logger, namespace: 'any' });
+    await claims.close();
+  });
+
+  it('a table whose items leave by anything else is refused, and left as it is', async (t) => {
+    const { service, leaving, setLeaving, table } = await openService(t);
+    await createClaimsTable(service);
+    await setLeaving(table, 'leaves_at', false);
+    await setLeaving(table, 'accepted_at', true);
+    const open = openDynamoClaims({ ...service, logger, namespace: 'any' });
+    await assert.rejects(open, DynamoTableError);
+    assert.equal(await createClaimsTable(service), 'was there');
+    assert.equal((await leaving(table))?.AttributeName, 'accepted_at');
   });
 
   it('making the table again leaves it as it is', async () => {

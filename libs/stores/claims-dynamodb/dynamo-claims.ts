@@ -199,7 +199,7 @@ function markerSteps(
   };
 }
 
-/** Begins a new epoch for a marker that is missing or names another table. */
+/** Begins a new epoch for a marker that is missing or names another table; who is late reads it. */
 async function noteLoss(table: Table, id: string): Promise<BucketMarker> {
   const [tableId, marker] = await Promise.all([table.tableId(), table.get(id)]);
   if (marker !== undefined && marker['table_id'] === tableId) return readMarker(marker);
@@ -211,7 +211,7 @@ async function noteLoss(table: Table, id: string): Promise<BucketMarker> {
       values: { ':table_id': tableId },
     },
   );
-  return put.outcome === 'written' ? { epoch } : readMarker(put.item!);
+  return put.outcome === 'written' ? { epoch } : noteLoss(table, id);
 }
 
 type Step = Condition & { change: string };

@@ -21,8 +21,8 @@ export type DynamoAddress = {
   region: string;
   table: string;
   /**
-   * The URL of DynamoDB Local, which stands for the service. Without it the client finds the
-   * service and its credentials as every AWS client does.
+   * The URL of a server that stands for the service. Without it the client finds the service and
+   * its credentials as every AWS client does.
    */
   emulator?: string;
 };
@@ -36,8 +36,12 @@ export type Condition = { condition: string; values: Item };
 /** A step over a table: from behind an id, or from the beginning. */
 export type Scan = Condition & { after?: string; limit: number; attributes: readonly string[] };
 
-/** What a conditional write came to; when it was refused, the item as it is. */
-export type Written = { outcome: 'written' } | { outcome: 'refused'; item: Item | undefined };
+/**
+ * What a conditional write came to. A refusal does not say what the item is, and whoever decides
+ * anew by it reads it: DynamoDB could send it along, which would spare a read in a race, and the
+ * open servers that stand for it cannot (docs/stores.md).
+ */
+export type Written = { outcome: 'written' } | { outcome: 'refused' };
 
 /** The table during one step: what is asked for it alone ends with the step. */
 export type Table = {
@@ -150,7 +154,7 @@ export function dynamoSettings({ region, emulator }: DynamoAddress): DynamoDBCli
   return { region, endpoint: emulator, credentials };
 }
 
-/** DynamoDB Local gives tables no id; it keeps when they were made. */
+/** Some servers that stand for the service give tables no id; they keep when they were made. */
 function nameOf({ TableId, CreationDateTime }: TableDescription): string {
   return TableId ?? `made at ${CreationDateTime!.toISOString()}`;
 }
@@ -179,7 +183,6 @@ function conditional({ condition, values }: Condition, change = '') {
     ConditionExpression: condition,
     ExpressionAttributeNames: namesIn(`${condition} ${change}`),
     ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: toAttributes(values) }),
-    ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
   };
 }
 
@@ -189,7 +192,7 @@ async function written(write: Promise<unknown>): Promise<Written> {
     return { outcome: 'written' };
   } catch (error) {
     if (!(error instanceof ConditionalCheckFailedException)) throw error;
-    return { outcome: 'refused', item: error.Item && fromAttributes(error.Item) };
+    return { outcome: 'refused' };
   }
 }
 

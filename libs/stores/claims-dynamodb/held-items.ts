@@ -12,9 +12,6 @@ export type Held = { outcome: 'held'; hour: number };
 
 const hourMs = 3_600_000;
 
-// What refuses is a new hour or the partner's first claim, and whoever was quicker with either.
-const refusalsMax = 5;
-
 /**
  * Counts a claim that is about to begin, of its partner in its bucket: one write, which DynamoDB
  * refuses once there are too many. The item has, for each hour, how many began in it (`h<hour>`);
@@ -23,6 +20,8 @@ const refusalsMax = 5;
  * The write stands before the claim's own, since a transaction over both would refuse claims that
  * merely meet in a bucket. A crash between them, or a count whose answer was lost and that was sent
  * again, leaves one counted that is not there, for a day: more is held never.
+ *
+ * What refuses is a new hour or the partner's first claim, and whoever was quicker with either.
  */
 export async function hold(
   table: Table,
@@ -30,14 +29,14 @@ export async function hold(
 ): Promise<Held | { outcome: 'over-limit'; retryAfterMs: number }> {
   const id = heldOf(holder);
   let hour = Math.floor(table.now().latest / hourMs);
-  for (let refused = 0; refused < refusalsMax; refused += 1) {
+  for (;;) {
     const counted = await table.update(id, {
       change: `SET ${oneMore(hour, '+')}`,
       condition: '#hour = :hour AND #claims < :max',
       values: { ':hour': hour, ':max': holder.claimsMax, ':one': 1 },
     });
     if (counted.outcome === 'written') return { outcome: 'held', hour };
-    const known = counted.item;
+    const known = await table.get(id);
     // The clock of another machine is ahead.
     hour = Math.max(hour, Number(known?.['hour'] ?? 0));
     if (known !== undefined && known['hour'] === hour && full(known, holder)) {
@@ -49,7 +48,6 @@ export async function hold(
     }
     if (known?.['hour'] !== hour) await beginHour(table, holder, { known, hour });
   }
-  throw new Error(`a count was refused ${refusalsMax} times in a row`);
 }
 
 /** Takes back what was counted for a claim that another request made. */
