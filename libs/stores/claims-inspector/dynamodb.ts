@@ -5,7 +5,7 @@ import type { ClaimsInspector } from './claims-inspector.ts';
 
 type Attributes = Record<string, AttributeValue>;
 
-/** A table of claims; `emulator` is the URL of DynamoDB Local, where it stands for the service. */
+/** A table of claims; `emulator` is the URL of a server that stands for the service. */
 export type DynamoTable = { region: string; table: string; emulator?: string | undefined };
 
 /** Claims in DynamoDB. */
@@ -47,16 +47,16 @@ export function inspectDynamoClaims({
       withClient((aws, client) => expireItem({ aws, client, TableName }, keyOf(txnId))),
     forget: () =>
       withClient(async (aws, client) => {
-        const buckets = [...Map.groupBy(await ourItems(), bucketOfItem).values()];
-        // A bucket's marker goes in one transaction with its claims: claims that go before it
-        // would be a loss that nobody sees. What does not fit stays.
-        const going = buckets.map((items) => items.toSorted(markerFirst).slice(0, writesMax));
-        const remove = (items: Attributes[]) =>
-          items.map(({ id }) => ({ Delete: { TableName, Key: { id: id! } } }));
-        await inBatches(going.map(remove), (TransactItems) =>
-          client.send(new aws.TransactWriteItemsCommand({ TransactItems })),
-        );
-        return { command: 'DELETE of all items in DynamoDB', keys: going.flat().length };
+        const remove = (item: Attributes) => removeAsSeen({ aws, client, TableName }, item);
+        const items = await ourItems();
+        // A bucket's marker goes before its claims: claims that go before it would be a loss that
+        // nobody sees. Once it is gone the bucket is cold, and what goes after it is of before.
+        const markers = items.filter(isMarker);
+        const gone = await inBatches(markers, remove);
+        const kept = new Set(markers.filter((_, at) => !gone[at]).map(bucketOfItem));
+        const rest = items.filter((item) => !isMarker(item) && !kept.has(bucketOfItem(item)));
+        const keys = [...gone, ...(await inBatches(rest, remove))].filter(Boolean).length;
+        return { command: 'DELETE of all items in DynamoDB', keys };
       }),
     count: async () => (await ourItems('claim#')).length + (await ourItems('marker#')).length,
     ageMarkers: (ms) =>
@@ -80,17 +80,44 @@ export function inspectDynamoClaims({
   };
 }
 
+/** A table in the hands of its client. */
+type OpenTable = {
+  aws: typeof import('@aws-sdk/client-dynamodb');
+  client: DynamoDBClient;
+  TableName: string;
+};
+
+/**
+ * Deletes an item that is still what was seen of it, and says whether it did: a claim that was
+ * completed meanwhile, after its bucket became cold, is in no loss that the bucket knows of.
+ */
+async function removeAsSeen(
+  { aws, client, TableName }: OpenTable,
+  { id, ...seenThen }: Attributes,
+): Promise<boolean> {
+  const told = Object.entries(seenThen).filter(([name]) => tellingAttributes.includes(name));
+  const same = told.map(([name]) => `#${name} = :${name}`);
+  const condition = {
+    ConditionExpression: same.join(' AND '),
+    ExpressionAttributeNames: Object.fromEntries(told.map(([name]) => [`#${name}`, name])),
+    ExpressionAttributeValues: Object.fromEntries(told.map(([name, value]) => [`:${name}`, value])),
+  };
+  const doomed = { TableName, Key: { id: id! }, ...(told.length > 0 && condition) };
+  try {
+    await client.send(new aws.DeleteItemCommand(doomed));
+    return true;
+  } catch (error) {
+    if (error instanceof aws.ConditionalCheckFailedException) return false;
+    throw error;
+  }
+}
+
+/** What is another after each step of a claim (`version`, `s`, `o`) or of a marker (`epoch`). */
+const tellingAttributes = ['version', 's', 'o', 'epoch'];
+
 /** Has an item's life be over; returns whether there is one. */
 async function expireItem(
-  {
-    aws,
-    client,
-    TableName,
-  }: {
-    aws: typeof import('@aws-sdk/client-dynamodb');
-    client: DynamoDBClient;
-    TableName: string;
-  },
+  { aws, client, TableName }: OpenTable,
   Key: Attributes,
 ): Promise<boolean> {
   const change = {
@@ -120,17 +147,12 @@ function billedBytes(item: Attributes): number {
   return sizes.reduce((sum, size) => sum + size, 100);
 }
 
-/** As many items as a transaction of DynamoDB may write. */
-const writesMax = 100;
-
 const isMarker = ({ id }: Attributes) => id!.S!.includes('#marker#');
-const markerFirst = (one: Attributes, other: Attributes) =>
-  Number(isMarker(other)) - Number(isMarker(one));
 
-/** The bucket of an item: a marker is named by it, the others by their ids. */
-function bucketOfItem(item: Attributes): number {
-  const name = item['id']!.S!.split('#').at(-1)!;
-  return isMarker(item) ? Number(name) : bucketOf(name as TxnId, bucketCount);
+/** The bucket of an item: markers and counts are named by it, the others by their ids. */
+function bucketOfItem({ id }: Attributes): number {
+  const name = id!.S!.split('#').at(-1)!;
+  return /^\d+$/.test(name) ? Number(name) : bucketOf(name as TxnId, bucketCount);
 }
 
 // It takes any; without some the client would look for real ones.
@@ -138,10 +160,15 @@ const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
 
 const atOnceMax = 32;
 
-async function inBatches<Item>(items: readonly Item[], change: (item: Item) => Promise<unknown>) {
+async function inBatches<Item, Result>(
+  items: readonly Item[],
+  change: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
   for (let done = 0; done < items.length; done += atOnceMax) {
-    await Promise.all(items.slice(done, done + atOnceMax).map(change));
+    results.push(...(await Promise.all(items.slice(done, done + atOnceMax).map(change))));
   }
+  return results;
 }
 
 /** The attributes of a claim: see claim-items.ts of claims-dynamodb. */
