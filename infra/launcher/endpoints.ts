@@ -22,7 +22,7 @@ export type PartEndpoints = {
   /** `host:port` of the emulator. */
   pubsub: string;
   pubsubProject: string;
-  /** The URL of DynamoDB Local, where it was asked for. */
+  /** The URL of the server that stands for DynamoDB, where it was asked for. */
   dynamodb?: string;
   /** `host:port` of the Spanner emulator, where it was asked for. */
   spanner?: string;

@@ -178,10 +178,10 @@ function claimSettings(
   }
 }
 
-/** The table of the claims in DynamoDB Local. */
+/** The table of the claims in the server that stands for DynamoDB. */
 export function claimsTableIn({ dynamodb: emulator }: Addresses) {
   if (emulator === undefined) {
-    throw new LauncherError('claims in dynamodb need DynamoDB Local, which does not run here');
+    throw new LauncherError('claims in dynamodb need a DynamoDB, and none runs here');
   }
   return { region: 'eu-central-1', table: 'triplock-claims', emulator };
 }

@@ -1,7 +1,7 @@
 import { testNamespace, type Cleanup } from './isolation.ts';
 import { testDynamodb } from './parts.ts';
 
-/** Where a table is; `emulator` is the URL of DynamoDB Local. */
+/** Where a table is; `emulator` is the URL of the server that stands for the service. */
 export type TestTableAddress = { region: string; table: string; emulator: string };
 
 /**

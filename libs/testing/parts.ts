@@ -75,8 +75,8 @@ export async function testEndpoints(): Promise<TestEndpoints> {
 let dynamodbStarted: Promise<string> | undefined;
 
 /**
- * The URL of a DynamoDB Local, which few tests need: it is started beside the other parts on first
- * use, and ends with them.
+ * The URL of a server that stands for DynamoDB, which few tests need: it is started beside the other
+ * parts on first use, and ends with them.
  */
 export function testDynamodb(): Promise<string> {
   dynamodbStarted ??= testEndpoints().then(startDynamodb);
@@ -168,7 +168,7 @@ async function accepts(address: string): Promise<boolean> {
 async function answers(url: string): Promise<boolean> {
   const asked = fetch(url, { signal: AbortSignal.timeout(2_000) });
   return asked.then(
-    (response) => response.status === 400,
+    (response) => response.ok,
     () => false,
   );
 }

@@ -167,7 +167,7 @@ export function renderComparison({ rig, settings, stores }: Comparison): string[
   return [
     ...[
       `${cpu}, ${cores} cores, ${memoryGiB} GiB; ${os}; Node ${node}; commit ${commit}; load before ${loadBefore}`,
-      `${repeat} × ${seconds} s each in turn, ${atOnce} claims at once; stores and client share the machine; dynamodb is DynamoDB Local`,
+      `${repeat} × ${seconds} s each in turn, ${atOnce} claims at once; stores and client share the machine; dynamodb is dynalite, which stands for it`,
     ].map(style.faint),
     '',
     ...renderTable(columns, rows),

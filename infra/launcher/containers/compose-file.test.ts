@@ -85,7 +85,7 @@ test('one partner that holds all it may leaves Redis less than nearly full', () 
 test('everything that goes on running says how it is and has a bound on its memory', () => {
   const ends = ['credentials', 'provision', 'k6', 'operator'];
   // Nothing in their images could ask; the step before the services does.
-  const askedByStep = ['spanner', 'dynamodb'];
+  const askedByStep = ['spanner'];
   for (const [name, { healthcheck, mem_limit: memory }] of containers) {
     if (ends.includes(name)) continue;
     assert.notEqual(memory, undefined, name);
@@ -107,7 +107,6 @@ const writable: Readonly<Record<string, string>> = {
   postgres: 'its lock file is beside its socket, in a folder that a tmpfs would make root’s',
   pubsub: 'gcloud writes into the home of its user and beside its own program',
   spanner: 'where it writes is not documented, and it has no shell to look with',
-  dynamodb: 'it unpacks native libraries where its program lies',
 };
 
 /** Whose images run as somebody else than root by themselves, or would not run otherwise. */
@@ -115,7 +114,6 @@ const users: Readonly<Record<string, string>> = {
   kafka: 'appuser',
   pubsub: 'root, without a capability',
   spanner: 'root, without a capability',
-  dynamodb: 'dynamodblocal',
   prometheus: 'nobody',
   grafana: '472',
   tempo: '10001',

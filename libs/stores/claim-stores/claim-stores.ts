@@ -41,7 +41,8 @@ const settingsOfStores = {
    */
   CLAIMS_DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
   /**
-   * Claims in `dynamodb`. The endpoint is that of DynamoDB Local; without one it is the service's.
+   * Claims in `dynamodb`. The endpoint is that of a server that stands for the service; without one
+   * it is the service's.
    */
   DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
   DYNAMODB_REGION: withDefault(text, undefined),

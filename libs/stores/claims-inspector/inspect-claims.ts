@@ -9,7 +9,7 @@ export type ClaimsAddress = {
   redis?: string;
   /** As a role that may read the claims, and change them for whoever changes them. */
   postgres?: string;
-  /** The table, or the URL of DynamoDB Local with the launcher's. */
+  /** The table, or the URL of a server that stands for DynamoDB, with the launcher's. */
   dynamodb?: string | DynamoTable;
   /** Begins every key, as the gateway's CLAIM_NAMESPACE. */
   namespace: string;

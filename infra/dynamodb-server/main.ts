@@ -1,0 +1,24 @@
+import { mkdirSync } from 'node:fs';
+import { port, readSettings, text, withDefault } from '@triplock/runtime';
+import dynalite from 'dynalite';
+
+// A process that speaks DynamoDB's wire and keeps its tables in a folder; README.md tells the rest.
+
+const {
+  DYNAMODB_SERVER_HOST: host,
+  DYNAMODB_SERVER_PORT: listenOn,
+  DYNAMODB_SERVER_FOLDER: path,
+} = readSettings(process.env, {
+  DYNAMODB_SERVER_HOST: withDefault(text, '127.0.0.1'),
+  DYNAMODB_SERVER_PORT: port,
+  DYNAMODB_SERVER_FOLDER: text,
+});
+
+mkdirSync(path, { recursive: true, mode: 0o700 });
+// A table's state between is kept with the table, and a table that a kill leaves in one stays there:
+// so it is left as soon as can be. What is acknowledged is in LevelDB's log, so a signal may end it.
+const server = dynalite({ path, createTableMs: 0, deleteTableMs: 0 });
+// Its own listener throws when a client goes before its request is whole, and the process would end
+// with it. Nobody waits for that answer.
+server.on('request', (request) => request.removeAllListeners('error').on('error', () => undefined));
+server.listen(listenOn, host, () => console.log(`dynalite answers at http://${host}:${listenOn}`));
