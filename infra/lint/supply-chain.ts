@@ -1,43 +1,19 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { allowedLicences } from './licences/allowed.ts';
+import {
+  countLicences,
+  findUnlicensed,
+  licencesOfFetched,
+  renderLicences,
+  type FetchedLicences,
+} from './licences/fetched.ts';
+import { folderOf, type Lock, type Locked } from './licences/npm.ts';
 import { root, workspaceFiles } from './workspace-files.ts';
 
 // What comes from others is what we meant, may be used, and is not known to do harm; and nothing
-// secret goes out with the sources. Nothing is asked but the registry of packages.
-
-/** A package as package-lock.json has it. */
-export type Locked = {
-  /** Set where the name of its folder is an alias. */
-  name?: string;
-  version?: string;
-  /** Nothing that runs in production needs it. */
-  dev?: boolean;
-  resolved?: string;
-  integrity?: string;
-  license?: string;
-  link?: boolean;
-  hasInstallScript?: boolean;
-};
-
-/** The entries of package-lock.json that come from the registry, by their paths. */
-export type Lock = Readonly<Record<string, Locked>>;
-
-/** Licences that let anybody use, change and pass on, and ask for no more than their own text. */
-const licences = [
-  ...['MIT', 'MIT/X11', 'Apache-2.0', 'ISC', '0BSD', 'BSD-2-Clause', 'BSD-3-Clause'],
-  ...['BlueOak-1.0.0', 'Unlicense', 'Python-2.0', 'CC-BY-4.0'],
-];
-
-/** Packages of the tests alone that ask for more, which nobody is given a copy of. */
-const ofTests = ['axe-core@4.14.1'];
-
-/** Packages whose manifest has no licence where it belongs, or misspells it, and which it is. */
-const readByHand: Readonly<Record<string, string>> = {
-  'htmx.org@4.0.1': '0BSD',
-  'buildcheck@0.0.7': 'MIT',
-  'cpu-features@0.0.10': 'MIT',
-  'ssh2@1.17.0': 'MIT',
-};
+// secret goes out with the sources. Nothing is asked but the registries of packages.
 
 /** Advisories that do no harm here, by their URL, and why. */
 const harmless: Readonly<Record<string, string>> = {};
@@ -62,24 +38,6 @@ export function findLoose(lock: Lock): string[] {
       ? []
       : [`${path}: from ${new URL(resolved).host}, not from the public registry`]),
   ]);
-}
-
-/** What a package's folder is called below the last `node_modules` of its path. */
-function folderOf(path: string): string {
-  return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
-}
-
-/** Packages whose licence is not on the list. One that offers a choice needs one of them there. */
-export function findUnlicensed(lock: Lock): string[] {
-  return Object.entries(lock).flatMap(([path, { license, version }]) => {
-    const name = `${folderOf(path)}@${version}`;
-    const given = readByHand[name] ?? license ?? 'no licence';
-    const choices = given.replace(/^\((.*)\)$/, '$1').split(' OR ');
-    const allowed = choices.some((each) =>
-      each.split(' AND ').every((one) => licences.includes(one)),
-    );
-    return allowed || ofTests.includes(name) ? [] : [`${name}: ${given}`];
-  });
 }
 
 /** What gives a secret away. Each is a form that its issuer has documented. */
@@ -198,14 +156,14 @@ function askForAdvisories(): Advisories {
 }
 
 /** Prints what was looked at, and everything that is wrong. */
-function check(): boolean {
+function check(licences: FetchedLicences): boolean {
   const lock = readLock();
   const files = workspaceFiles();
   const lacking = writeBill(lock);
   const advisories = askForAdvisories();
   const found = {
     [`package-lock.json: ${Object.keys(lock).length} packages by hash`]: findLoose(lock),
-    [`licences: ${licences.join(', ')}`]: findUnlicensed(lock),
+    [`licences, of ${licences.found.length} that are fetched`]: findUnlicensed(licences),
     [`secrets: looked for in ${files.length} files`]: files.flatMap(({ path, text }) =>
       findSecrets({ path, text: text() }),
     ),
@@ -223,4 +181,38 @@ function check(): boolean {
   return Object.values(found).every((wrong) => wrong.length === 0);
 }
 
-if (import.meta.main) process.exitCode = check() ? 0 : 1;
+const help = `npx node infra/lint/supply-chain.ts [--licences] [--json]
+
+Checks what comes from others: hashes, licences, advisories, and planted secrets. Writes the bill of
+materials. Exit code 1 when something is wrong.
+
+  --licences  prints instead all that is ever fetched, with the licence that it comes under
+  --json      that table for machines, [{ source, name, version, licence, place }]
+`;
+
+if (import.meta.main) {
+  const options = { licences: { type: 'boolean' }, json: { type: 'boolean' } } as const;
+  const {
+    licences: asTable,
+    json,
+    help: asked,
+  } = parseArgs({
+    options: { ...options, help: { type: 'boolean' } },
+  }).values;
+  if (asked) console.log(help);
+  else {
+    const licences = licencesOfFetched(readLock(), workspaceFiles());
+    if (json) console.log(JSON.stringify(licences.found, null, 2));
+    else if (asTable) for (const line of renderLicences(licences.found)) console.log(line);
+    else {
+      const ofOthers = licences.found.filter(({ source }) => source !== 'npm');
+      for (const line of renderLicences(ofOthers)) console.log(line);
+      for (const line of countLicences(licences.found.filter(({ source }) => source === 'npm'))) {
+        console.log(line);
+      }
+      console.log(`allowed: ${allowedLicences.join(', ')}`);
+    }
+    const isSound = asTable || json ? findUnlicensed(licences).length === 0 : check(licences);
+    process.exitCode = isSound ? 0 : 1;
+  }
+}

