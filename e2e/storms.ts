@@ -274,8 +274,8 @@ const usual: StormLoad = {
   identical: 1_000,
 };
 
-/** DynamoDB Local makes 50 to 200 claims a second on two cores (docs/stores.md). */
-const onDynamoDbLocal: StormLoad = {
+/** One process of dynalite makes a fraction of Redis's claims, and so does the client that asks it. */
+const onDynalite: StormLoad = {
   mixed: { perSecond: 10, acceptedMin: 30, losses: 4 },
   steady: { perSecond: 20, acceptedMin: 60 },
   still: { clients: 16, idleMs: 100, acceptedMin: 100, refusedMin: 32 },
@@ -296,5 +296,5 @@ const onSpannerEmulator: StormLoad = {
 /** What a system can bear: emulators stand for stores that bear more. */
 export function stormLoadOf({ ledger, claims }: Endpoints): StormLoad {
   if (ledger === 'spanner') return onSpannerEmulator;
-  return claims === 'dynamodb' ? onDynamoDbLocal : usual;
+  return claims === 'dynamodb' ? onDynalite : usual;
 }

@@ -33,7 +33,7 @@ import { claimItem, lookUp } from './claim-items.ts';
 import { createClaimsTable, DynamoTableError } from './claims-table.ts';
 import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
 import { connectDynamo, dynamoSettings, type Table } from './dynamo-client.ts';
-import { withTimeToLive } from './test/time-to-live.ts';
+import { asTheService } from './test/as-the-service.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const address = await createTestTable({ after }, createClaimsTable);
@@ -100,10 +100,10 @@ async function openClaims(t: TestContext) {
   return { claims, namespace, relay };
 }
 
-/** A table of the service with its time to live, which the server of the tests lacks. */
+/** A table of the service, with its time to live, and what is asked of it. */
 async function openService(t: TestContext) {
   const table = testNamespace();
-  const emulator = await withTimeToLive(t, address.emulator);
+  const { url: emulator, requests } = await asTheService(t, address.emulator);
   const service = { region: address.region, table, emulator };
   const admin = new DynamoDBClient(dynamoSettings(service));
   t.after(async () => {
@@ -112,6 +112,7 @@ async function openService(t: TestContext) {
   });
   return {
     service,
+    requests,
     table,
     async leaving(TableName: string) {
       const asked = await admin.send(new DescribeTimeToLiveCommand({ TableName }));
@@ -282,6 +283,29 @@ describe('the table of the claims', () => {
     await assert.rejects(open, DynamoTableError);
     assert.equal(await createClaimsTable(service), 'was there');
     assert.equal((await leaving(table))?.AttributeName, 'accepted_at');
+  });
+
+  it('whatever is read is read as it was last written, which the service does only when asked', async (t) => {
+    const { service, requests } = await openService(t);
+    await createClaimsTable(service);
+    const names = { ...service, logger, namespace: testNamespace('claims') };
+    const claims = await openDynamoClaims(names);
+    const walk = await openDynamoWalk(names);
+    t.after(() => Promise.all([claims.close(), walk.close()]));
+    const request = aClaim();
+    await warmUp(claims, request);
+    const { token } = expectOutcome(await claims.claim(request), 'claimed');
+    expectOutcome(await claims.claim(request), 'in-flight');
+    await claims.complete({ ...request, token });
+    await claims.read(request.txnId);
+    await claims.renewShown([request]);
+    assert.equal((await walk.walk({ limit: 10 })).claims.length, 1);
+    const reads = requests.filter(({ operation }) =>
+      /^(Get|BatchGet|Query|Scan|TransactGet)/.test(operation),
+    );
+    assert.ok(reads.length > 5);
+    const stale = reads.filter(({ input }) => input['ConsistentRead'] !== true);
+    assert.deepEqual(stale, []);
   });
 
   it('making the table again leaves it as it is', async () => {

@@ -4,25 +4,31 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { Cleanup } from '@triplock/testing';
 
-/** What the service was told by what it shall delete items of a table. */
-type TimeToLive = { AttributeName: string; Enabled: boolean };
+/** One request that was made, by its operation, such as `GetItem`. */
+export type ServiceRequest = { operation: string; input: Readonly<Record<string, unknown>> };
 
-type Answer = { status: number; body: string };
+/** The server of the tests with what it lacks beside the service. */
+export type ServiceFront = {
+  url: string;
+  /** What it was asked by now. */
+  requests: readonly ServiceRequest[];
+};
 
 /**
  * The server of the tests with the two operations that it lacks, UpdateTimeToLive and
  * DescribeTimeToLive, answered as AWS documents them (Amazon DynamoDB API Reference, version
  * 2012-08-10). Nothing is deleted: the service takes days.
- *
- * @returns its URL.
  */
-export async function withTimeToLive(test: Cleanup, server: string): Promise<string> {
+export async function asTheService(test: Cleanup, server: string): Promise<ServiceFront> {
   const tables = new Map<string, TimeToLive>();
+  const requests: ServiceRequest[] = [];
   const front = createServer((request, response) => {
     void (async () => {
       const body = await text(request);
-      const operation = String(request.headers['x-amz-target']).split('.').at(-1);
-      const own = ownOperations[operation ?? '']?.(tables, JSON.parse(body) as Asked);
+      const operation = String(request.headers['x-amz-target']).split('.').at(-1)!;
+      const input = JSON.parse(body) as ServiceRequest['input'];
+      requests.push({ operation, input });
+      const own = ownOperations[operation]?.(tables, input as Asked);
       const { status, body: answer } = own ?? (await forward(server, request.headers, body));
       response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0' });
       response.end(answer);
@@ -35,10 +41,15 @@ export async function withTimeToLive(test: Cleanup, server: string): Promise<str
     front.close();
     await once(front, 'close');
   });
-  return `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+  return { url: `http://127.0.0.1:${(front.address() as AddressInfo).port}`, requests };
 }
 
+/** By what the service was told to delete items of a table. */
+type TimeToLive = { AttributeName: string; Enabled: boolean };
+
 type Asked = { TableName: string; TimeToLiveSpecification: TimeToLive };
+
+type Answer = { status: number; body: string };
 
 const ownOperations: Readonly<
   Record<string, (tables: Map<string, TimeToLive>, asked: Asked) => Answer>
