@@ -117,17 +117,30 @@ const refused = {
 };
 
 it('the users of Redis do nothing but their service’s work, on their own keys', async (test) => {
-  const { url } = await createTestRedis(test);
+  const { url, command: asOwner } = await createTestRedis(test);
   for (const service of ['gateway', 'auditor'] as const) {
     const redis = new Redis(await asUser(test, { url, namespace: 'own' }, service));
     test.after(() => redis.disconnect());
     assert.deepEqual(await redis.hmget('{own:0}:marker', 'epoch'), [null]);
     for (const line of `${refused.both}; ${refused[service]}`.split(/;\s+/)) {
       const [command = '', ...words] = line.split(' ');
-      await assert.rejects(redis.call(command, ...words), /NOPERM/, `${service}: ${line}`);
+      const refusal = await refusalOf(redis.call(command, ...words));
+      if (refusal?.startsWith('NOPERM ')) continue;
+      // What its configuration allows to nobody a server may refuse before it looks at rights, as
+      // those from 7.0 on do with DEBUG.
+      assert.match(refusal ?? 'done', /^ERR \w+ command not allowed\b/, `${service}: ${line}`);
+      assert.equal(await refusalOf(asOwner(command, ...words)), refusal, line);
     }
   }
 });
+
+/** What a server answers to a command that it does not run; nothing where it does. */
+function refusalOf(command: Promise<unknown>): Promise<string | undefined> {
+  return command.then(
+    () => undefined,
+    ({ message }: Error) => message,
+  );
+}
 
 it('says what a Redis that is there refuses, as long as it is there, and goes on once it no longer does', async (test) => {
   const server = await createTestRedis(test);
