@@ -55,7 +55,11 @@ export function redisAs(address: string, user: keyof typeof redisRights): string
 
 /**
  * What the server reads its users from, with hashes for passwords. Claims of a system that lives
- * beside the usual one begin otherwise. Who shows no password may ask whether it answers.
+ * beside the usual one begin otherwise. Who shows no password may do nothing.
+ *
+ * Nobody can be the default user, which is off; but as it Redis 7.0 to 8.2 replays the append-only
+ * file at a start, where each script's writes are a transaction, and of one that its rights do not
+ * allow it silently drops all (https://github.com/redis/redis/issues/14541).
  */
 export function redisUsers({ redisPassword }: { redisPassword: string }): string {
   const hashOf = (password: string) => `#${createHash('sha256').update(password).digest('hex')}`;
@@ -64,7 +68,7 @@ export function redisUsers({ redisPassword }: { redisPassword: string }): string
     return `user ${user} on ${hash} ~{triplock:* ~{*.triplock:* ${rights}`;
   });
   const owner = `user owner on ${hashOf(redisPassword)} ~* &* +@all`;
-  return [owner, ...users, 'user default reset on nopass +ping', ''].join('\n');
+  return [owner, ...users, 'user default reset off ~* +@all', ''].join('\n');
 }
 
 function passwordOf(user: string, ownersPassword: string): string {

@@ -17,7 +17,6 @@ import { promisify } from 'node:util';
 import { eventually, freePort } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { findK6, seenInEngine } from './k6.ts';
-import { redisAs } from './redis.ts';
 import { bringUpParts } from '../bring-up.ts';
 import { LauncherError } from '../errors.ts';
 import { continueProcess, killProcess, pauseProcess } from '../faults.ts';
@@ -110,33 +109,6 @@ test('down leaves no process and no port and keeps the data; forgetting leaves n
   // Of the lock the last file stays, which names nobody: removed, it could be another's by then.
   const left = readdirSync(home).map((name) => readFileSync(join(home, name), 'utf8'));
   assert.deepEqual(left, ['null']);
-});
-
-test('in the home’s own Redis each user has the rights of its service, and nobody else more than a PING', async (t) => {
-  const address = (await bringUpParts({ home: testHome(t) })).redis;
-  const nobody = `redis://${new URL(address).host}`;
-  const [gateway, auditor] = [redisAs(address, 'gateway'), redisAs(address, 'auditor')];
-  const call = async (url: string, line: string) => {
-    const client = new Redis(url, { enableReadyCheck: false, disableClientInfo: true });
-    const [command = '', ...words] = line.split(' ');
-    client.on('error', () => undefined); // The call below rejects with the same error.
-    return client.call(command, ...words).finally(() => client.disconnect());
-  };
-  const marker = '{triplock:0}:marker';
-  assert.equal(await call(gateway, `HSET ${marker} epoch 1`), 1);
-  assert.equal(await call(gateway, 'HSET {without-a-guard.triplock:0}:marker epoch 1'), 1);
-  assert.deepEqual(await call(auditor, `HGET ${marker} epoch`), '1');
-  assert.equal(await call(nobody, 'PING'), 'PONG');
-  for (const [url, ...lines] of [
-    [gateway, 'FLUSHALL', 'CONFIG GET dir', 'SCAN 0', 'HSET {another:0}:marker epoch 1'],
-    [auditor, `DEL ${marker}`, `HSET ${marker} epoch 2`, 'EVAL return 0'],
-    [nobody, `HGET ${marker} epoch`, 'INFO', 'FLUSHALL', 'ACL LIST'],
-  ]) {
-    for (const line of lines) await assert.rejects(call(url!, line), /NOPERM/, `${url}: ${line}`);
-  }
-  const wrong = new URL(gateway);
-  wrong.password = 'wrong';
-  await assert.rejects(call(wrong.href, 'PING'), /WRONGPASS/);
 });
 
 test('a taken port is reported, and another one is used and remembered', async (t) => {
