@@ -1,5 +1,6 @@
 import { runCommand, upgradableFrom, UsageError } from '@triplock/launcher';
 import { checkHistory, openTerminal, readHistory, renderHistory } from '@triplock/operator';
+import { chooseServers, proveServers, renderServers } from './prove/claims-servers.ts';
 import { chooseGenerators, proveGenerators } from './prove/generators.ts';
 import { chooseCampaign, chooseColumns, chooseFiles, chooseSeed } from './prove/promises.ts';
 import { proveStores, renderProof } from './prove/run.ts';
@@ -19,6 +20,10 @@ npm run prove -- check FILE [--json]
   generators
             what \`npm run rename\` and \`npm run new\` write: each in a scratch clone of what is
             committed, with lint, types, tests, a system, a payment, the audit; then removed again
+  claims-servers
+            the suites of what is kept in Redis on Redis 6.2, 7.0 and 8.2 and on Valkey 9.1, each from
+            PATH, or fetched and compared with a pinned checksum; and each goes on with what another
+            left. A server that cannot be had on this machine is named with the reason
   two-at-once
             two whole systems that start at once on this machine, twenty times: nothing is shared,
             each settles its own payment under one key, and nothing is left after \`down\`
@@ -37,7 +42,8 @@ Each campaign brings up a system of its own, two of each service, and runs files
 when a promise failed or was not tried. Ctrl-C stops everything that was started.
 
   --only LIST  only these, separated by commas: stores (redis, postgres, hybrid, dynamodb), files of
-               the campaign without .test.ts, or both
+               the campaign without .test.ts, or both; of claims-servers servers (redis-6.2, redis-7.0,
+               redis-8.2, valkey-9.1), suites (libs/claims/redis/redis-claims), or both
   --ledger postgres | spanner
                only with this ledger; with spanner on Redis, unless --only names stores
   --full       every claim store with every ledger
@@ -45,14 +51,17 @@ when a promise failed or was not tried. Ctrl-C stops everything that was started
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
                with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60,
                which hits every process all the same;
-               of generators only the new piece's own tests; of two-at-once one time; of upgrade a
+               of generators only the new piece's own tests; of claims-servers the oldest and the
+               newest, and libs/claims/redis alone; of two-at-once one time; of upgrade a
              smaller outbox and no way back
   --times N    of two-at-once how often
   --from COMMIT
                of upgrade where it begins: the oldest commit with the baselines that are here, unless
                given. \`up\` refuses a database of other baselines
   --seed N     has a storm kill in the order of an earlier one, which printed it
-  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, of two-at-once
+  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, of claims-servers
+               { ok, seconds, servers: [{ line, product, version, from, seconds, promises }],
+               notTried: [{ line, why }] }, of two-at-once
                { ok, seconds, times, failed }, or of check
                { ok, over, judged, sums, findings: [{ check, about, ids, lines, why }], torn? }
   --help
@@ -84,6 +93,15 @@ await runCommand({
       const proof = await proveGenerators({ kinds, short }, { terminal, signal: interrupted() });
       for (const { kind, seconds, failed } of proof.generators)
         terminal.line(`${failed === undefined ? '✔' : '✘'} ${kind} in ${seconds} s`);
+      terminal.result(proof);
+      if (!proof.ok) process.exitCode = 1;
+      return;
+    }
+    if (words[0] === 'claims-servers') {
+      const chosen = chooseServers({ only: values.only, short });
+      const terminal = openTerminal({ json: values.json ?? false });
+      const proof = await proveServers(chosen, { terminal, signal: interrupted() });
+      for (const line of renderServers(proof)) terminal.line(line);
       terminal.result(proof);
       if (!proof.ok) process.exitCode = 1;
       return;

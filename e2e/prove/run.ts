@@ -98,7 +98,8 @@ async function proveColumn(
     terminal.note(`${columnName(column)}: bringing a system up${of}`);
     const wanted = { home: proveHome, replicas: 2, ...column, report, signal };
     await (earlier ? bringUpEarlier(earlier.folder, wanted) : bringUp(wanted));
-    const promises = await provePromises(planned, { terminal, signal });
+    const on = columnName(column);
+    const promises = await provePromises(on, planned.promises, { terminal, signal });
     return { ...column, seconds: secondsSince(since), promises };
   } finally {
     await takeDown({ home: proveHome, data: 'forget', report });
@@ -133,12 +134,13 @@ async function bringUpEarlier(folder: string, options: BringUp): Promise<void> {
   await launcher.bringUp(wanted);
 }
 
-async function provePromises(
-  { column, promises: planned }: PlannedColumn,
+/** Tries promises one after the other on what runs, which `on` names, and tells of each at once. */
+export async function provePromises(
+  on: string,
+  planned: PlannedColumn['promises'],
   { terminal, signal }: Invocation,
 ): Promise<ProvenPromise[]> {
   const promises: ProvenPromise[] = [];
-  const on = columnName(column);
   for (const [n, { file, whyNot }] of planned.entries()) {
     const { name, path } = file;
     terminal.progress(`${on}: ${name}, ${n + 1} of ${planned.length}`);
@@ -167,13 +169,14 @@ async function provePromises(
 }
 
 /** One that failed makes all of it fail; what is left out does not count while another held. */
-function outcomeOf(tests: readonly TestResult[]): TestResult['outcome'] {
+export function outcomeOf(tests: readonly TestResult[]): TestResult['outcome'] {
   const all = tests.map(({ outcome }) => outcome);
   if (all.includes('failed')) return 'failed';
   return all.includes('passed') ? 'passed' : 'not applicable';
 }
 
-function secondsSince(began: number): number {
+/** To a tenth. */
+export function secondsSince(began: number): number {
   return Math.round((performance.now() - began) / 100) / 10;
 }
 
@@ -232,21 +235,31 @@ function resultOf(type: 'test:pass' | 'test:fail', { name, skip, details }: Repo
 
 /** The table of promises × systems, and below it what failed and why something does not apply. */
 export function renderProof({ ok, seconds, stores }: Proof): string[] {
-  const names = stores[0]?.promises.map(({ promise }) => promise) ?? [];
-  const cellOf = (name: string) => (store: ProvenColumn) =>
-    renderCell(store.promises.find(({ promise }) => promise === name)!);
-  const columns = [{ head: 'promise' }, ...stores.map((store) => ({ head: columnName(store) }))];
-  const rows = names.map((name) => [name, ...stores.map(cellOf(name))]);
-  const times = ['', ...stores.map((store) => `${Math.round(store.seconds)} s`)];
-  const reasons = reasonsOf(stores);
   return [
-    ...renderTable(columns, [...rows, times]),
-    ...(reasons.length === 0 ? [] : ['', 'n/a, not applicable:', ...reasons]),
-    ...failuresOf(stores),
+    ...renderTried(stores.map((store) => ({ ...store, on: columnName(store) }))),
     '',
     ok
       ? style.good(`✔ every promise that applies holds, in ${Math.round(seconds)} s`)
       : style.bad('✘ a promise failed'),
+  ];
+}
+
+/** Promises as they were tried on one system, and what that is called. */
+export type Tried = { on: string; seconds: number; promises: readonly ProvenPromise[] };
+
+/** All but the last line of what is printed: one column for each system. */
+export function renderTried(systems: readonly Tried[]): string[] {
+  const names = systems[0]?.promises.map(({ promise }) => promise) ?? [];
+  const cellOf = (name: string) => (system: Tried) =>
+    renderCell(system.promises.find(({ promise }) => promise === name)!);
+  const columns = [{ head: 'promise' }, ...systems.map(({ on }) => ({ head: on }))];
+  const rows = names.map((name) => [name, ...systems.map(cellOf(name))]);
+  const times = ['', ...systems.map(({ seconds }) => `${Math.round(seconds)} s`)];
+  const reasons = reasonsOf(systems);
+  return [
+    ...renderTable(columns, [...rows, times]),
+    ...(reasons.length === 0 ? [] : ['', 'n/a, not applicable:', ...reasons]),
+    ...failuresOf(systems),
   ];
 }
 
@@ -260,31 +273,31 @@ function renderCell({ outcome, tests, seconds }: ProvenPromise): string {
 }
 
 /** Each reason once, with the systems that it is about. */
-function reasonsOf(stores: Proof['stores']): string[] {
+function reasonsOf(systems: readonly Tried[]): string[] {
   const reasons = new Map<string, string[]>();
-  for (const [store, promise, test] of everyTest(stores)) {
+  for (const [system, promise, test] of everyTest(systems)) {
     if (test.outcome !== 'not applicable') continue;
     const what = test.name === promise ? promise : `${promise}, “${test.name}”`;
     const line = `${what}: ${test.why}`;
-    reasons.set(line, [...(reasons.get(line) ?? []), store]);
+    reasons.set(line, [...(reasons.get(line) ?? []), system]);
   }
   return [...reasons].map(([line, on]) => `  ${line} (${on.join('; ')})`);
 }
 
-function failuresOf(stores: Proof['stores']): string[] {
-  const lines = everyTest(stores).flatMap(([store, promise, test]) => {
+function failuresOf(systems: readonly Tried[]): string[] {
+  const lines = everyTest(systems).flatMap(([system, promise, test]) => {
     if (test.outcome !== 'failed') return [];
     const why = test.why.split('\n').slice(0, 20);
-    const head = style.bad(`✘ ${store}: ${promise}, “${test.name}”`);
+    const head = style.bad(`✘ ${system}: ${promise}, “${test.name}”`);
     return ['', head, ...why.map((line) => `  ${line}`)];
   });
   return lines;
 }
 
-function everyTest(stores: Proof['stores']): [string, string, TestResult][] {
-  return stores.flatMap((store) =>
-    store.promises.flatMap(({ promise, tests }) =>
-      tests.map((test): [string, string, TestResult] => [columnName(store), promise, test]),
+function everyTest(systems: readonly Tried[]): [string, string, TestResult][] {
+  return systems.flatMap(({ on, promises }) =>
+    promises.flatMap(({ promise, tests }) =>
+      tests.map((test): [string, string, TestResult] => [on, promise, test]),
     ),
   );
 }

@@ -21,6 +21,14 @@ export {
 export { Interrupted, LauncherError, UsageError } from './errors.ts';
 export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
+export {
+  findRedisLine,
+  nameServer,
+  type RedisLine,
+  redisLines,
+  type RedisServer,
+  serverVariable,
+} from './parts/redis-servers.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { checkOut, type Checkout, linkPackages, upgradableFrom } from './packages.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';

@@ -30,8 +30,9 @@ export type TestRedis = {
 type Setup = { running: boolean; args?: readonly string[] };
 
 /**
- * Starts a Redis server that ends with the test: the same program as the shared one, which INFO
- * names, or the same image where that is in a container. It is reached on 127.0.0.1.
+ * Starts a Redis server that ends with the test: the program that TRIPLOCK_REDIS_SERVER names, as the
+ * launcher does for the shared one; else the same as the shared one, which INFO names, or the same
+ * image where that is in a container. It is reached on 127.0.0.1.
  */
 export async function createTestRedis(
   test: Cleanup,
@@ -100,8 +101,10 @@ async function asContainer(test: Cleanup, setup: Setup): Promise<TestRedis> {
   return server;
 }
 
-/** The shared server's program, where that runs on this machine. */
+/** The program that was asked for, else the shared server's, where that runs on this machine. */
 async function findExecutable(): Promise<string | undefined> {
+  const named = process.env['TRIPLOCK_REDIS_SERVER']?.trim();
+  if (named) return named;
   const redis = await testPart('redis');
   const info = await withClient(redis, (client) => client.info('server'));
   const path = /^executable:(\S.*?)\s*$/m.exec(info)?.[1];

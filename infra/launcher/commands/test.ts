@@ -7,6 +7,7 @@ import { bringUpParts } from '../bring-up.ts';
 import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
 import { UsageError } from '../errors.ts';
 import { cloneFolder, createHome, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
+import { serverVariable } from '../parts/redis-servers.ts';
 import { findSpannerEmulator } from '../parts/spanner.ts';
 import { takeDown } from '../take-down.ts';
 import { removeTestHomes, sharedTestHome } from '../test/home.ts';
@@ -225,7 +226,8 @@ function contentOfClone(): string | undefined {
   try {
     if (git(['add', '--all'], env) === undefined) return undefined;
     const tree = git(['write-tree'], env)?.trim();
-    const on = `${process.version} ${process.platform}, Spanner ${process.env[spannerVariable]}`;
+    const stores = `Spanner ${process.env[spannerVariable]}, Redis ${process.env[serverVariable]}`;
+    const on = `${process.version} ${process.platform}, ${stores}`;
     return tree === undefined ? undefined : `${tree} on ${on}`;
   } finally {
     rmSync(index, { force: true });

@@ -35,9 +35,12 @@ export function findOnPath(program: string): string | undefined {
 }
 
 /** What the program says of itself, or `undefined` when it does not run here. */
-export async function askVersion(file: string, flag: string): Promise<string | undefined> {
+export async function askVersion(
+  file: string,
+  ...words: readonly string[]
+): Promise<string | undefined> {
   try {
-    const { stdout, stderr } = await promisify(execFile)(file, [flag], { timeout: 30_000 });
+    const { stdout, stderr } = await promisify(execFile)(file, words, { timeout: 30_000 });
     return `${stdout}${stderr}`.trim();
   } catch {
     // Built for another machine, or a stand-in that only tells where to download it.

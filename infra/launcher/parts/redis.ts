@@ -1,21 +1,10 @@
 import { createHash, createHmac } from 'node:crypto';
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { missingPart } from '../errors.ts';
 import type { Session } from '../session.ts';
 import type { Fetched, OwnServer, Part, Site } from './part.ts';
-import { askVersion, cached, findOnPath, hasMaven, runMaven } from './programs.ts';
-
-const artifact = 'com.github.codemonstur:embedded-redis:1.4.3';
-
-/** Of its binaries. */
-const checksums: Readonly<Record<string, string>> = {
-  'darwin-amd64': 'ce342ada418e4f0b2a0942d9623208289d22bc6b59e2810e457fa483783a67bb',
-  'darwin-arm64': '8d0c71194b662e67b47f82bed60ea45c50a33c24afb8226eebf3487071be825c',
-  'linux-amd64': 'c70382a17ec2f5380d00d3929cf56214da6a31d546cad2e9474de35c033c8f7f',
-  'linux-arm64': '8e85c88b74e267a0d597bffa6ad43219fcda6ba68a44a994d327e88ac234e322',
-};
+import { chooseRedisServer, nameServer } from './redis-servers.ts';
 
 /** Guard 1's store. */
 export const redis: Part = {
@@ -76,39 +65,9 @@ function passwordOf(user: string, ownersPassword: string): string {
 }
 
 async function fetchRedis(session: Session): Promise<Fetched> {
-  const own = findOnPath('redis-server');
-  const [file, from] = own ? [own, own] : [await fromMaven(session), `Maven, ${artifact}`];
-  const version = /v=(\S+)/.exec((await askVersion(file, '--version')) ?? '')?.[1];
-  if (version === undefined) throw missing(`${file} does not run on this machine`);
-  return { picked: `Redis ${version} (${from})`, command: (site) => command(file, site) };
-}
-
-/** The artifact holds one binary per system; only this machine's is kept. */
-async function fromMaven(session: Session): Promise<string> {
-  const machine = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
-  const checksum = checksums[machine];
-  if (checksum === undefined) throw missing(`${artifact} has no binary for ${machine}`);
-  const entry = { name: `redis-${machine}`, checksum };
-  const folder = await cached(session, entry, async (filling) => {
-    if (!hasMaven()) throw missing('there is neither redis-server nor mvn on PATH');
-    await runMaven(session, {
-      name: 'fetch-redis',
-      doing: 'fetching Redis',
-      goal: 'unpack',
-      options: [`-Dartifact=${artifact}`, `-DoutputDirectory=${join(filling, 'jar')}`],
-      cwd: filling,
-    });
-    const binaries = readdirSync(join(filling, 'jar'));
-    const binary = binaries.find((name) => name.endsWith(`-${machine}`));
-    if (binary === undefined) throw missing(`${artifact} has no binary for ${machine}`);
-    const file = join(filling, 'redis-server');
-    renameSync(join(filling, 'jar', binary), file);
-    chmodSync(file, 0o755);
-    // Maven leaves marks of its own as well.
-    const rest = readdirSync(filling).filter((name) => name !== 'redis-server');
-    for (const name of rest) rmSync(join(filling, name), { recursive: true });
-  });
-  return join(folder, 'redis-server');
+  const server = await chooseRedisServer(session);
+  const picked = `${nameServer(server)} (${server.from})`;
+  return { picked, command: (site) => command(server.file, site) };
 }
 
 async function command(file: string, { session, folder, ports }: Site) {
@@ -123,6 +82,9 @@ async function command(file: string, { session, folder, ports }: Site) {
     // As in docker-compose.yml. Without a limit nobody could see that it fills up.
     maxmemory: '256mb',
     appendonly: 'yes',
+    // As commands, which every server reads, and not in the form of one server's snapshots: whatever
+    // this machine has at the next start goes on with what is here.
+    'aof-use-rdb-preamble': 'no',
     // By default a busy Redis also writes all it has into a snapshot every minute, which is never
     // loaded beside the log.
     save: '',
@@ -158,15 +120,4 @@ async function ask<Answer>(
   } finally {
     client.disconnect();
   }
-}
-
-function missing(because: string): Error {
-  return missingPart({
-    title: 'Redis',
-    because,
-    install:
-      'redis-server 6.2 or newer (Debian: apt install redis-server; macOS: brew install redis), or Maven and Java 17 to fetch it with',
-    variable: 'REDIS_URL',
-    example: 'redis://127.0.0.1:6379',
-  });
 }
