@@ -34,10 +34,10 @@ const home = join(root, '.triplock', 'claims-servers');
 
 /** Every suite of what is kept in Redis: claims, the cache before PostgreSQL, effects, its users. */
 const suites = [
-  'libs/claims/**/*.test.ts',
+  'libs/claims/redis/*.test.ts',
   'libs/stores/claims-hybrid/*.test.ts',
   'libs/stores/claims-inspector/redis.test.ts',
-  'libs/once/*.test.ts',
+  'libs/once/{key-value-once,postgres-once,idempotent-route}.test.ts',
   'services/ingest-gateway/accept/claim-stores.test.ts',
   'infra/launcher/parts/redis.test.ts',
 ];
