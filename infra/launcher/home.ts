@@ -10,9 +10,9 @@ import {
   renameSync,
   writeFileSync,
 } from 'node:fs';
-import { homedir } from 'node:os';
-import { isAbsolute, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { generateSealingKey } from '@triplock/runtime';
+import { usualPartsCache } from './parts/installed.mjs';
 
 /** The clone this code lies in. */
 export const cloneFolder = realpathSync(resolve(import.meta.dirname, '../..'));
@@ -29,9 +29,7 @@ export const compiledCode = join(defaultHome, 'compiled');
  * on macOS, Library/Caches). A user who has none, such as `nobody`, has them in the clone.
  */
 export function partsCache(): string {
-  const given = process.env['XDG_CACHE_HOME'] ?? '';
-  const usual = process.platform === 'darwin' ? ['Library', 'Caches'] : ['.cache'];
-  const folder = join(isAbsolute(given) ? given : join(homedir(), ...usual), 'triplock');
+  const folder = usualPartsCache();
   try {
     mkdirSync(folder, { recursive: true });
     accessSync(folder, constants.W_OK);

@@ -11,22 +11,36 @@ import {
 } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { showProgress } from './progress-line.mjs';
 
 /**
  * Runs `npm ci` when what is installed is not what package-lock.json asks for. Compares content and
  * not times, because a checkout or a copy changes times only. Resolves to the sentence that says
- * what to do when the dependencies cannot be used.
+ * what to do when the dependencies cannot be used. What npm prints is shown when it fails.
  */
-export async function installDependencies(root) {
+export async function installDependencies(root, stream = process.stderr) {
   const isWhole = () => isInstalled(root) && (existsSync(nodeIn(root)) || serves(root, process));
   if (!isWhole()) {
-    say('installing dependencies with npm ci; the first time this takes a minute or two');
-    const problem = await exclusively(root, async () => {
+    const installing = 'installing dependencies with npm ci, a minute or two the first time';
+    const progress = showProgress(stream, installing);
+    const install = async () => {
       // Somebody else did it meanwhile; or an install was cut off between its two steps.
       if (isWhole()) return undefined;
-      return (isInstalled(root) ? undefined : await npmCi(root)) ?? runScripts(root);
-    });
-    if (problem !== undefined) return problem;
+      progress.now(installing);
+      return (isInstalled(root) ? undefined : await npmCi(root)) ?? runScripts(root, progress);
+    };
+    let outcome = 'the dependencies were not installed';
+    let problem;
+    try {
+      problem = await exclusively(root, progress, install);
+      if (problem === undefined) outcome = 'dependencies are installed';
+    } finally {
+      progress.end(outcome);
+    }
+    if (problem !== undefined) {
+      stream.write(problem.printed);
+      return problem.why;
+    }
   }
   return provideNode(root);
 }
@@ -98,44 +112,48 @@ function npmCi(root) {
  * Those that package.json allows. That of `node` fetches 60 MB, which nobody needs whose own Node
  * will do. Where npm is told to run none, PostgreSQL is used from a copy (parts/postgres.ts).
  */
-function runScripts(root) {
+function runScripts(root, progress) {
   const { allowScripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const names = Object.entries(allowScripts)
     .filter(([name, allowed]) => allowed && existsSync(join(root, 'node_modules', name)))
     .map(([name]) => name)
     .filter((name) => name !== 'node' || !serves(root, process));
-  return names.length === 0 ? undefined : npm(root, ['rebuild', ...names]);
+  if (names.length === 0) return undefined;
+  progress.now(`running the install scripts of ${names.join(', ')}`);
+  return npm(root, ['rebuild', ...names]);
 }
 
+/** Resolves to what went wrong, with all that npm printed: a good end is nothing to read. */
 async function npm(root, words) {
   // The Node that runs npm: that of this process may be one that the install has just removed.
   const { npm_execpath: own, npm_node_execpath: node = process.execPath } = process.env;
   const [file, ...first] = own?.endsWith('.js') ? [node, own] : ['npm'];
-  const args = [...first, ...words, '--loglevel=error'];
-  // Its words go to stderr: the stdout of a command with --json holds its result and nothing else.
-  const child = spawn(file, args, { cwd: root, stdio: ['ignore', 2, 2] });
-  const startedMs = Date.now();
-  const progress = setInterval(
-    () => say(`still installing (${Math.round((Date.now() - startedMs) / 1000)} s)`),
-    5_000,
-  );
-  const problem = await new Promise((resolve) => {
+  const args = [...first, ...words, '--loglevel=error', '--no-progress'];
+  const child = spawn(file, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  const printed = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (bytes) => printed.push(bytes));
+  }
+  const why = await new Promise((resolve) => {
     child.on('error', (error) => resolve(`cannot run npm: ${error.message}`));
-    child.on('exit', (code, signal) =>
-      resolve(code === 0 ? undefined : `npm ${words[0]} failed (${signal ?? `exit code ${code}`})`),
-    );
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve(undefined);
+      resolve(`npm ${words[0]} failed (${signal ?? `exit code ${code}`}); its messages are above`);
+    });
   });
-  clearInterval(progress);
-  return problem && `${problem}; its messages are above`;
+  return why && { why, printed: Buffer.concat(printed).toString() };
 }
 
 /** Two commands started at once on a fresh clone must not install over each other. */
-async function exclusively(root, work) {
+async function exclusively(root, progress, work) {
   mkdirSync(join(root, '.triplock'), { recursive: true });
   const lock = join(root, '.triplock', 'install.lock');
   while (!take(lock)) {
-    if (isAlive(ownerOf(lock))) await delay(500);
-    else rmSync(lock, { force: true });
+    const owner = ownerOf(lock);
+    if (isAlive(owner)) {
+      progress.now(`waiting for process ${owner}, which installs dependencies`);
+      await delay(500);
+    } else rmSync(lock, { force: true });
   }
   try {
     return await work();
@@ -175,8 +193,4 @@ function isAlive(pid) {
   } catch (error) {
     return error.code === 'EPERM';
   }
-}
-
-function say(line) {
-  process.stderr.write(`triplock: ${line}\n`);
 }

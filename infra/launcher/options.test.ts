@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { freePort } from '@triplock/testing';
-import { createHome } from './home.ts';
+import { cloneFolder, createHome } from './home.ts';
+import { nodeIn, provideNode } from './install-dependencies.mjs';
 import { launcher, processesOf, runScript, testHome } from './test/home.ts';
 
 test('every command explains itself', async () => {
@@ -55,12 +56,6 @@ test('a reader of logs that goes away is no failure, and ends --follow', async (
 test('the machine’s own Node is taken where it is new enough and runs types, and found again after an update', async (t) => {
   const root = testHome(t);
   mkdirSync(root, { recursive: true });
-  const { provideNode, nodeIn } = (await import(
-    launcher.replace(/[^/]+$/, 'install-dependencies.mjs')
-  )) as {
-    provideNode(root: string, own: object): string | undefined;
-    nodeIn(root: string): string;
-  };
   const { execPath } = process;
   const own = (node: string, typescript: unknown = 'strip') =>
     provideNode(root, { versions: { node }, features: { typescript }, execPath });
@@ -83,15 +78,21 @@ test('the machine’s own Node is taken where it is new enough and runs types, a
 
 test('a part that cannot be had is named with the ways to get it, and nothing starts', async (t) => {
   const home = testHome(t);
-  const { code, stderr } = await runScript(['up', '--parts-only', '--home', home], {
-    PATH: '/nowhere',
-    JAVA_HOME: '/nowhere',
-  });
-  assert.equal(code, 1);
-  assert.match(stderr, /Kafka: .*java/);
-  assert.match(stderr, /install it here: Java 17 and Maven/);
-  assert.match(stderr, /KAFKA_BROKERS=/);
-  assert.match(stderr, /Pub\/Sub emulator: .*java/);
+  const start = `
+    const { bringUpParts } = await import('${cloneFolder}/infra/launcher/bring-up.ts');
+    await bringUpParts({ home: process.argv[1] });`;
+  const env = { ...process.env, PATH: '/nowhere', JAVA_HOME: '/nowhere' };
+  const words = ['--input-type=module', '-e', start, home];
+  await assert.rejects(
+    promisify(execFile)(process.execPath, words, { env }),
+    ({ stderr }: { stderr: string }) => {
+      assert.match(stderr, /Kafka: .*java/);
+      assert.match(stderr, /install it here: Java 17 and Maven/);
+      assert.match(stderr, /KAFKA_BROKERS=/);
+      assert.match(stderr, /Pub\/Sub emulator: .*java/);
+      return true;
+    },
+  );
   assert.deepEqual(processesOf(home), []);
 });
 

@@ -1,11 +1,5 @@
-// The first file of every npm script, in plain JavaScript that any Node from 20 on can run: it
-// installs what is missing and hands over to the command's TypeScript file under a Node that runs
-// that as it is: the one that started this, where it is 24 or newer, else the pinned one.
-import { spawn } from 'node:child_process';
-import { constants } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { installDependencies, nodeIn } from './install-dependencies.mjs';
+// The first file of every npm script: the table of commands. It and nothing that it imports at once
+// is in JavaScript of long ago, so that a Node which is too old can say so.
 
 /** The operators' commands, for the system on this machine. */
 const operators = 'infra/launcher/commands/operate.ts';
@@ -40,45 +34,22 @@ const commands = {
   ],
 };
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
+const oldestNode = 20;
+const root = decodeURIComponent(new URL('../..', import.meta.url).pathname);
 const [name, ...args] = process.argv.slice(2);
+const isTooOld = Number(process.versions.node.split('.')[0]) < oldestNode;
 
-if (name === undefined || name === '--help' || name === '-h') {
-  const lines = Object.entries(commands).map(([each, [, does]]) => `  ${each.padEnd(14)}${does}`);
-  process.stdout.write(`npm run <command> -- [options]\n\n${lines.join('\n')}\n`);
-} else if (!Object.hasOwn(commands, name)) {
-  fail(`unknown command "${name}": expected one of ${Object.keys(commands).join(', ')}`, 2);
+if (isTooOld) {
+  const node = `Node ${process.versions.node} is too old: install Node 24 or newer (${oldestNode} to 23 fetch it)`;
+  const how = 'Linux: https://nodejs.org/en/download; macOS: brew install node';
+  // An even older one cannot read this, and then Node is all that is named.
+  import('./look-first.mjs')
+    .then(({ lookFirst }) => lookFirst({ name, args, root }))
+    .catch(() => undefined)
+    .then((lacking) => {
+      process.stderr.write(`triplock: ${node}; ${how}\n${lacking ? `${lacking}\n` : ''}`);
+      process.exitCode = 1;
+    });
 } else {
-  await main(commands[name][0]);
-}
-
-async function main(file) {
-  const problem = await installDependencies(root);
-  if (problem !== undefined) fail(problem, 1);
-  else run(file);
-}
-
-function run(file) {
-  const node = nodeIn(root);
-  const follow = new URL('./follow-launcher.mjs', import.meta.url).href;
-  // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
-  const flags = ['--disable-warning=TimeoutNegativeWarning', '--import', follow];
-  const words = file === operators ? [name, ...args] : args;
-  const child = spawn(node, [...flags, join(root, file), ...words], {
-    cwd: process.cwd(),
-    // Compiled code is kept, types already stripped: the second start takes half the time.
-    env: { NODE_COMPILE_CACHE: join(root, '.triplock', 'compiled'), ...process.env },
-    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
-  });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
-    process.on(signal, () => child.kill(signal));
-  child.on('error', (error) => fail(`cannot run ${node}: ${error.message}`, 1));
-  child.on('exit', (code, signal) => {
-    process.exitCode = code ?? 128 + constants.signals[signal];
-  });
-}
-
-function fail(message, exitCode) {
-  process.stderr.write(`triplock: ${message}\n`);
-  process.exitCode = exitCode;
+  import('./launch.mjs').then(({ launch }) => launch({ commands, operators, root, name, args }));
 }

@@ -170,7 +170,11 @@ async function sendAll(options: LoadOptions, ways: Ways): Promise<Sent> {
 }
 
 function lookForK6({ terminal, signal }: LoadContext): Promise<K6> {
-  return findK6({ report: (line) => terminal.progress(line), signal });
+  return findK6({
+    report: (line) => terminal.progress(line),
+    note: (line) => terminal.note(line),
+    signal,
+  });
 }
 
 type Sending = {

@@ -6,9 +6,11 @@ import { LauncherError } from '../errors.ts';
 import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
+import { waysToK6 } from './installed.mjs';
+import pins from './pins.json' with { type: 'json' };
 import { askVersion, cached, findOnPath } from './programs.ts';
 
-const version = '1.8.1';
+const { version } = pins.k6;
 const image = `grafana/k6:${version}`;
 
 /** How k6 is called here: what stands before its own words. */
@@ -21,12 +23,15 @@ export type K6 = {
   command(run: { folder: string; variables: readonly string[] }): { file: string; args: string[] };
 };
 
+/** Who looks for k6: `note` is told once what will take long, `report` how it goes on. */
+export type K6Listening = Pick<Session, 'report' | 'signal'> & { note: Session['report'] };
+
 /**
  * Finds k6: on PATH, as an image that an engine has, or built by Go into the cache, once.
  *
  * @throws LauncherError that names the ways to get it when there is none.
  */
-export async function findK6(listening: Pick<Session, 'report' | 'signal'>): Promise<K6> {
+export async function findK6(listening: K6Listening): Promise<K6> {
   return (await onPath()) ?? (await inEngine()) ?? (await built(listening));
 }
 
@@ -86,19 +91,28 @@ function sharesNetwork(platform: NodeJS.Platform): boolean {
   return platform === 'linux';
 }
 
-async function built({ report, signal }: Pick<Session, 'report' | 'signal'>): Promise<K6> {
+async function built({ report, note, signal }: K6Listening): Promise<K6> {
   const go = findOnPath('go');
-  if (go === undefined) throw missing();
+  if (go === undefined) throw new LauncherError(waysToK6(version));
   const session = openSession(createHome(), { report, signal });
   const folder = await cached(
     session,
     { name: `k6-${version}-${process.platform}-${process.arch}` },
     async (filling) => {
+      note(
+        `k6 ${version} is not here and is built from source by ${go}, once: a minute or two, longer on a busy machine. One on PATH is taken instead`,
+      );
       const settings = { ...(process.env as Record<string, string>), GOBIN: filling };
       await runTool(session, {
         name: 'k6',
         doing: 'building k6 with Go, once',
-        command: { file: go, args: ['install', `go.k6.io/k6@v${version}`], cwd: filling, settings },
+        stepOf: stepOfGo,
+        command: {
+          file: go,
+          args: ['install', '-v', `go.k6.io/k6@v${version}`],
+          cwd: filling,
+          settings,
+        },
       });
     },
   );
@@ -108,13 +122,15 @@ async function built({ report, signal }: Pick<Session, 'report' | 'signal'>): Pr
   return found;
 }
 
-function missing(): LauncherError {
-  return new LauncherError(
-    [
-      'k6 is not on PATH, no engine has its image, and there is no Go to build it with. Ways to get it:',
-      '  install k6 1.0 or newer: https://grafana.com/docs/k6/latest/set-up/install-k6/',
-      `  or with an engine: docker pull ${image}`,
-      '  or install Go 1.24 or newer: it is then built by itself, which takes about a minute',
-    ].join('\n'),
-  );
+/**
+ * What `go install -v` is at: it names each module that it downloads and each package that it
+ * compiles, and is silent while it asks which modules there are and while it links.
+ */
+export function stepOfGo(lines: readonly string[]): string {
+  const last = lines.at(-1);
+  if (last === undefined) return 'Go asks which modules it takes';
+  const downloaded = lines.filter((line) => line.startsWith('go: downloading ')).length;
+  if (last.startsWith('go: ')) return `${last.slice('go: '.length)} (${downloaded} modules)`;
+  const compiled = lines.filter((line) => !line.startsWith('go: ')).length;
+  return last === 'go.k6.io/k6' ? 'linking it' : `compiled ${compiled} packages, ${last}`;
 }

@@ -8,10 +8,10 @@ import { runTool } from '../processes/run-tool.ts';
 import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 import type { Fetched, OwnServer, Part, Site } from './part.ts';
+import pins from './pins.json' with { type: 'json' };
 import { cached, compiledOnce, fetchJars, findJava, hasMaven, javaOptions } from './programs.ts';
 
-const version = '4.3.1';
-const checksum = '91e99fe3638473b79edb85486d60766c1fa601393f2dfcd04249610ae13ee4f1';
+const { version, checksum } = pins.kafka;
 
 /** The log of accepted payments: one broker that is its own controller. */
 export const kafka: Part = {

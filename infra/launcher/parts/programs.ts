@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   accessSync,
@@ -13,55 +12,28 @@ import {
   readlinkSync,
   realpathSync,
   renameSync,
-  statSync,
 } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { homedir, userInfo } from 'node:os';
-import { delimiter, dirname, join, relative } from 'node:path';
-import { promisify } from 'node:util';
+import { userInfo } from 'node:os';
+import { join, relative } from 'node:path';
 import { LauncherError } from '../errors.ts';
 import { partsCache } from '../home.ts';
 import { withLock } from '../lock.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Session } from '../session.ts';
+import {
+  cacheFolderOf,
+  type CacheEntry,
+  findOnPath,
+  type Java,
+  lookForJava,
+  oldestJava,
+} from './installed.mjs';
 
-/** The absolute path of a program on PATH. */
-export function findOnPath(program: string): string | undefined {
-  return (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .filter((folder) => folder !== '')
-    .map((folder) => join(folder, program))
-    .find(isExecutable);
-}
-
-/** What the program says of itself, or `undefined` when it does not run here. */
-export async function askVersion(
-  file: string,
-  ...words: readonly string[]
-): Promise<string | undefined> {
-  try {
-    const { stdout, stderr } = await promisify(execFile)(file, words, { timeout: 30_000 });
-    return `${stdout}${stderr}`.trim();
-  } catch {
-    // Built for another machine, or a stand-in that only tells where to download it.
-    return undefined;
-  }
-}
+export { askVersion, findOnPath } from './installed.mjs';
 
 /** Follows the links of a path that exists. */
 export const resolved = (path: string) => realpathSync(path);
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return statSync(path).isFile();
-  } catch {
-    return false;
-  }
-}
-
-/** A folder of the parts cache, with `checksum` where what is fetched is the same for everybody. */
-export type CacheEntry = { name: string; checksum?: string };
 
 /**
  * A folder of the parts cache, filled the first time, and again when its content is not that of the
@@ -80,7 +52,7 @@ export async function cached(
   fill: (folder: string) => Promise<void>,
 ): Promise<string> {
   const cache = partsCache();
-  const folder = join(cache, folderOf(entry));
+  const folder = join(cache, cacheFolderOf(entry));
   if (isWhole(folder, entry)) return folder;
   await withLock(join(cache, 'lock'), session, async () => {
     if (isWhole(folder, entry)) return;
@@ -102,11 +74,6 @@ export async function cached(
     }
   });
   return folder;
-}
-
-/** Half of the checksum's digits tell any two contents apart, and keep paths short. */
-function folderOf({ name, checksum }: CacheEntry): string {
-  return checksum === undefined ? name : `${name}-${checksum.slice(0, 32)}`;
 }
 
 function isWhole(folder: string, { checksum }: CacheEntry): boolean {
@@ -200,33 +167,16 @@ function repositoryOption(): string[] {
   }
 }
 
-/** Kafka 4 needs Java 17 (its release notes); the Pub/Sub emulator is content with less. */
-const oldestMajor = 17;
-
-/** A Java that is new enough, from JAVA_HOME or PATH. */
-export type Java =
-  { outcome: 'found'; file: string; major: number } | { outcome: 'missing'; because: string };
-
 let answer: Promise<Java> | undefined;
 
 /** Looks for Java and asks it for its version, once: it takes a moment to say. */
 export function findJava(): Promise<Java> {
-  answer ??= lookForJava();
+  answer ??= lookForJava().then((java) => {
+    if (java.outcome === 'found') return java;
+    const because = `it needs Java ${oldestJava} or newer, and ${java.because}`;
+    return { outcome: 'missing', because };
+  });
   return answer;
-}
-
-async function lookForJava(): Promise<Java> {
-  const home = process.env['JAVA_HOME'];
-  const files = [home && join(home, 'bin', 'java'), findOnPath('java')].filter(Boolean);
-  const tooOld: string[] = [];
-  for (const file of files as string[]) {
-    const words = await askVersion(file, '-version');
-    const major = Number(/version "(?:1\.)?(\d+)/.exec(words ?? '')?.[1]);
-    if (major >= oldestMajor) return { outcome: 'found', file, major };
-    tooOld.push(Number.isNaN(major) ? `${file} does not run` : `${file} is Java ${major}`);
-  }
-  const found = tooOld.join(' and ') || 'there is no java on PATH';
-  return { outcome: 'missing', because: `it needs Java ${oldestMajor} or newer, and ${found}` };
 }
 
 /** Options every Java process gets: little memory, and no files outside its own folders. */
@@ -237,19 +187,3 @@ export const javaOptions = ['-XX:+UseSerialGC', '-XX:-UsePerfData'];
  * minutes would else be spent half on optimising themselves.
  */
 export const compiledOnce = '-XX:TieredStopAtLevel=1';
-
-/** Where a path exists within the SDK that `gcloud` belongs to, or within one in a usual place. */
-export function inGcloudSdk(...path: string[]): string[] {
-  const gcloud = findOnPath('gcloud');
-  const roots = [
-    process.env['CLOUDSDK_ROOT'],
-    gcloud && dirname(dirname(resolved(gcloud))),
-    '/usr/lib/google-cloud-sdk',
-    '/usr/share/google-cloud-sdk',
-    '/opt/google-cloud-sdk',
-    '/snap/google-cloud-cli/current',
-    '/opt/homebrew/share/google-cloud-sdk',
-    join(homedir(), 'google-cloud-sdk'),
-  ];
-  return roots.flatMap((root) => (root ? [join(root, ...path)] : [])).filter(existsSync);
-}

@@ -1,9 +1,9 @@
-import { mkdirSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync } from 'node:fs';
 import { missingPart } from '../errors.ts';
 import type { Session } from '../session.ts';
+import { findPubsubEmulator } from './installed.mjs';
 import type { Fetched, Part } from './part.ts';
-import { compiledOnce, findJava, inGcloudSdk, javaOptions } from './programs.ts';
+import { compiledOnce, findJava, javaOptions } from './programs.ts';
 
 /** Carries the events to their consumers. It keeps everything in memory. */
 export const pubsub: Part = {
@@ -20,7 +20,7 @@ export const pubsub: Part = {
 async function fetchPubsub(_session: Session): Promise<Fetched> {
   const java = await findJava();
   if (java.outcome === 'missing') throw missing(java.because);
-  const jar = findEmulator();
+  const jar = findPubsubEmulator();
   if (jar === undefined) throw missing('no gcloud SDK with the emulator was found');
   const version = /emulator-(.+)-all\.jar$/.exec(jar)?.[1];
   return {
@@ -33,13 +33,6 @@ async function fetchPubsub(_session: Session): Promise<Fetched> {
       return { file: java.file, args, cwd: folder, settings: {} };
     },
   };
-}
-
-/** The emulator's jar in the gcloud SDK. */
-function findEmulator(): string | undefined {
-  return inGcloudSdk('platform', 'pubsub-emulator', 'lib')
-    .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
-    .find((file) => /cloud-pubsub-emulator-.+-all\.jar$/.test(file));
 }
 
 async function probe(address: string): Promise<void> {

@@ -16,9 +16,7 @@ import { before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { eventually, freePort } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import { findK6, seenInEngine } from './k6.ts';
 import { bringUpParts } from '../bring-up.ts';
-import { LauncherError } from '../errors.ts';
 import { continueProcess, killProcess, pauseProcess } from '../faults.ts';
 import { cloneFolder, homeAt } from '../home.ts';
 import { isFree } from '../ports.ts';
@@ -199,19 +197,6 @@ test('only a process of the home can be paused or killed', async () => {
   await assert.rejects(pauseProcess({ home, name: 'redis' }), /no process redis runs here/);
 });
 
-test('where k6 cannot be had the ways to get it are named', async (t) => {
-  const { PATH } = process.env;
-  t.after(() => void (process.env['PATH'] = PATH));
-  process.env['PATH'] = import.meta.dirname;
-  const { signal } = new AbortController();
-  await assert.rejects(findK6({ report: () => undefined, signal }), (error: unknown) => {
-    assert.ok(error instanceof LauncherError);
-    assert.match(error.message, /^k6 is not on PATH, no engine has its image.*\n {2}install k6/);
-    assert.match(error.message, /docker pull grafana\/k6:\d/);
-    return true;
-  });
-});
-
 before(async () => Object.assign(process.env, await givenBrokers()));
 
 /** Busy without ever waiting, so it does not notice that its server is gone. */
@@ -256,12 +241,4 @@ test('a lock file that names a process of somebody else does not keep PostgreSQL
   writeFileSync(lockFile, left.replace(/^\d+/, String(somebody.pid)));
   const { postgres } = await bringUpParts({ home });
   await withDatabase(postgres, (database) => database.ping());
-});
-
-test('k6 in a container reaches the gateways of this machine, on Docker Desktop by its name for it', () => {
-  const [near, far] = ['http://127.0.0.1:18080', 'http://127.0.0.1.example:80/'];
-  assert.equal(seenInEngine(near, 'linux'), near);
-  assert.equal(seenInEngine(near, 'darwin'), 'http://host.docker.internal:18080');
-  assert.equal(seenInEngine('http://localhost', 'win32'), 'http://host.docker.internal');
-  assert.equal(seenInEngine(far, 'darwin'), far);
 });

@@ -15,15 +15,21 @@ const progressEveryMs = 4_000;
  */
 export async function runTool(
   session: Session,
-  tool: { name: string; doing: string; command: Command },
+  tool: {
+    name: string;
+    doing: string;
+    command: Command;
+    /** What it is at, by all lines that it has printed; its last line unless given. */
+    stepOf?: (lines: readonly string[]) => string;
+  },
 ): Promise<void> {
-  const { name, doing, command } = tool;
+  const { name, doing, command, stepOf = (lines) => lines.at(-1) ?? '' } = tool;
   const log = logFileOf(session.home, name);
   const { descriptor, from } = openLog(log);
   const startedMs = Date.now();
   const progress = setInterval(() => {
     const seconds = Math.round((Date.now() - startedMs) / 1000);
-    const words = lastLines(log, { lines: 1, from })[0] ?? '';
+    const words = stepOf(lastLines(log, { lines: Infinity, from }));
     session.report(`${doing} (${seconds} s) ${words.slice(0, 100)}`);
   }, progressEveryMs);
   try {
