@@ -13,17 +13,23 @@ import { cloneFolder, createHome, sealingKeysIn, webhookSecretsOf, writeJson } f
 import { withLock } from './lock.ts';
 import { type Names, usualNames } from './names.ts';
 import type { Addresses } from './parts/part.ts';
-import { allParts, startParts } from './parts/start-parts.ts';
+import { allParts, portsOfParts, startParts } from './parts/start-parts.ts';
 import { removeStrays } from './processes/stop.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
-import { openReservations } from './ports.ts';
+import { chooseFirst, openReservations } from './ports.ts';
 import { type Chosen, runModeOf } from './run-mode.ts';
 import { agent, type Service, services, servicesFor } from './service-table.ts';
 import { checkServices, declarations } from './services.ts';
 import { openSession, type Report, type Session, writeState } from './session.ts';
-import { portsOfOne, processUrls, startServices, wireAgent } from './start-services.ts';
+import {
+  portsOfOne,
+  portsOfServices,
+  processUrls,
+  startServices,
+  wireAgent,
+} from './start-services.ts';
 import { stopByName } from './stop-order.ts';
 import { chooseStripe, simulator } from './stripe.ts';
 import {
@@ -107,10 +113,11 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     if (chosen.parts === 'docker') return inContainers(session, options);
     const stores = storesOf(session, options);
     const { beside } = options;
-    const addresses = beside?.parts ?? (await startOrMiss(session, stores, chosen));
-    if (addresses instanceof PartMissing) return containersInstead(addresses, session, options);
     const processes = hasAgent(session, options) ? [agent, ...table] : table;
     const wanted = { options: sparingAgent(session, options), table: processes };
+    await choosePortsFirst(session, { ...wanted, stores });
+    const addresses = beside?.parts ?? (await startOrMiss(session, stores, chosen));
+    if (addresses instanceof PartMissing) return containersInstead(addresses, session, options);
     return startSystem(session, { ...wanted, stores, addresses });
   });
 }
@@ -139,6 +146,23 @@ type SystemToStart = {
   addresses: Addresses;
 };
 
+/** Of the parts and of the services: one that is taken keeps all from starting, not the last few. */
+function choosePortsFirst(
+  session: Session,
+  { options, table, stores }: Omit<SystemToStart, 'addresses'>,
+): Promise<void> {
+  const { except, only, beside } = options;
+  const wanted = { table, ...(except && { except }), ...(only && { only }) };
+  return chooseFirst([
+    ...(beside === undefined ? portsOfParts(session, partsForStores(stores)) : []),
+    ...portsOfServices(session, wanted, replicasOf(session, options)),
+  ]);
+}
+
+function replicasOf({ state }: Session, { replicas }: BringUp): number {
+  return replicas ?? Math.max(1, state.replicas);
+}
+
 /** Everything between the parts and a system that is ready: provisions them, starts services. */
 async function startSystem(
   session: Session,
@@ -156,7 +180,7 @@ async function startSystem(
   const catcher = (await portsOfOne(session, table, 'catcher'))['http'];
   await provisionLedger(session, { store: ledger, addresses, names });
   state.parts = 'native';
-  state.replicas = options.replicas ?? Math.max(1, state.replicas);
+  state.replicas = replicasOf(session, options);
   const { partners } = session.credentials;
   const given = beside === undefined && Boolean(process.env['DATABASE_URL']?.trim());
   const database = await provisionSystem(

@@ -39,6 +39,27 @@ export async function choosePorts(
   return ports;
 }
 
+/**
+ * Makes every choice of ports that something is about to need, before any of it starts.
+ *
+ * @throws LauncherError that names all that are taken.
+ */
+export async function chooseFirst(choices: readonly (() => Promise<unknown>)[]): Promise<void> {
+  const problems: LauncherError[] = [];
+  // One after the other, so that no two are given the same free port.
+  for (const choose of choices) {
+    await choose().catch((error: unknown) => {
+      if (!(error instanceof LauncherError)) throw error;
+      problems.push(error);
+    });
+  }
+  if (problems.length <= 1) {
+    if (problems[0] !== undefined) throw problems[0];
+    return;
+  }
+  throw new LauncherError(problems.map(({ message }) => message).join('\n'));
+}
+
 /** The port that the environment asks for, if it does. */
 export function askedPort({ variable, offset = 0 }: PortRequest): number | undefined {
   const text = process.env[variable]?.trim();
@@ -61,7 +82,9 @@ async function choosePort(session: Session, key: string, request: PortRequest): 
   if (asked !== undefined) {
     if (!reservations.reserve(asked) || !(await isFree(asked))) {
       const why = `port ${asked} for ${key} is taken`;
-      throw new LauncherError(`${why}: free it, or set ${request.variable} to another`);
+      throw new LauncherError(
+        `${why}: end what listens there, or set ${request.variable} to another port`,
+      );
     }
     state.ports[key] = asked;
     return asked;

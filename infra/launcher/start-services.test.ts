@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { getPriority } from 'node:os';
-import { before, test } from 'node:test';
+import { before, test, type TestContext } from 'node:test';
 import { eventually, freePort } from '@triplock/testing';
 import { bringUpParts, bringUpServices } from './bring-up.ts';
 import { continueProcess, killProcess, pauseProcess, stopProcess } from './faults.ts';
@@ -12,7 +14,7 @@ import type { Service } from './service-table.ts';
 import { readState } from './session.ts';
 import { unreachableParts } from './status.ts';
 import { takeDown } from './take-down.ts';
-import { givenBrokers, processesOf, testHome } from './test/home.ts';
+import { givenBrokers, processesOf, runScript, testHome } from './test/home.ts';
 
 /** Making an empty PostgreSQL cluster takes a while on a busy machine. */
 const startLimit = { withinMs: 60_000, what: 'a service that starts' };
@@ -39,6 +41,29 @@ test('services start in as many copies as asked, and up again adds to them', asy
   await takeDown({ home });
   assert.deepEqual(processesOf(home), []);
 });
+
+test('all ports that are taken are named, with who wants each and what to do, before anything starts', async (t) => {
+  const home = testHome(t);
+  const [redis, console] = await Promise.all([aSquatter(t), aSquatter(t)]);
+  const { code, stderr } = await runScript(['up', '--parts', 'native', '--home', home], {
+    TRIPLOCK_REDIS_PORT: String(redis),
+    TRIPLOCK_CONSOLE_PORT: String(console),
+  });
+  assert.equal(code, 1);
+  const way = 'is taken: end what listens there, or set';
+  assert.match(stderr, new RegExp(`port ${redis} for redis.port ${way} TRIPLOCK_REDIS_PORT to`));
+  assert.match(stderr, new RegExp(`port ${console} for console.http ${way} TRIPLOCK_CONSOLE_PORT`));
+  assert.deepEqual(processesOf(home), []);
+  assert.deepEqual(readdirSync(homeAt(home).data), []);
+});
+
+/** The port of a program that has nothing to do with us. */
+async function aSquatter(t: TestContext): Promise<number> {
+  const squatter = createServer().listen(0, '127.0.0.1');
+  await once(squatter, 'listening');
+  t.after(() => squatter.close());
+  return (squatter.address() as AddressInfo).port;
+}
 
 test('a process that was asked to end is gone, with what it held, and the next up starts just it', async (t) => {
   const home = testHome(t);

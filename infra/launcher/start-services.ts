@@ -43,13 +43,11 @@ type Start = { copy: Copy; ports: Ports; command: Command };
  */
 export async function startServices(
   session: Session,
-  { table, except = [], only }: Wanted,
+  wanted: Wanted,
   wiring: Wiring,
 ): Promise<void> {
   const starts: Start[] = [];
-  for (const copy of copiesOf(table.toReversed(), session.state.replicas)) {
-    if (except.includes(copy.name) || except.includes(copy.service.name)) continue;
-    if (only !== undefined && !only.includes(copy.name)) continue;
+  for (const copy of wantedCopies(wanted, session.state.replicas)) {
     const ports = await portsOf(session, copy);
     starts.push({ copy, ports, command: commandOf(copy, ports, wiring) });
   }
@@ -62,6 +60,25 @@ export async function startServices(
   await together(
     session.signal,
     started.map((each) => (signal) => awaitService({ ...session, signal }, each)),
+  );
+}
+
+/** The choices of ports that starting so many of each will need. */
+export function portsOfServices(
+  session: Session,
+  wanted: Wanted,
+  replicas: number,
+): (() => Promise<unknown>)[] {
+  return wantedCopies(wanted, replicas).map((copy) => () => portsOf(session, copy));
+}
+
+/** In the order in which they start: those that take work in come last. */
+function wantedCopies({ table, except = [], only }: Wanted, replicas: number): Copy[] {
+  return copiesOf(table.toReversed(), replicas).filter(
+    ({ name, service }) =>
+      !except.includes(name) &&
+      !except.includes(service.name) &&
+      (only === undefined || only.includes(name)),
   );
 }
 

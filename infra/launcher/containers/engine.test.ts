@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { chooseTestSpanner, spannerImage } from '@triplock/testing';
 import { homeAt } from '../home.ts';
@@ -49,6 +51,25 @@ test('a port that is taken is named with its variable, and what had started is r
   );
   assert.deepEqual(rest, { code: 1, parts: undefined, endpoints: false });
   assert.ok(engine.calls().some((call) => call.endsWith('down --remove-orphans --volumes')));
+});
+
+test('a port that is taken already is named before any container starts', async (t) => {
+  const engine = fakeEngine(t, `${able}`);
+  const squatter = createServer().listen(0, '127.0.0.1');
+  await once(squatter, 'listening');
+  t.after(() => squatter.close());
+  const taken = (squatter.address() as AddressInfo).port;
+  const { printed } = await upOn(t, engine, {
+    environment: { TRIPLOCK_GATEWAY_PORTS: String(taken) },
+  });
+  assert.equal(
+    printed,
+    `triplock up: port ${taken} for ingest-gateway is taken: end what listens there, or set TRIPLOCK_GATEWAY_PORTS to others`,
+  );
+  assert.equal(
+    engine.calls().some((call) => call.includes(' up ')),
+    false,
+  );
 });
 
 test('a volume of another version is refused in the words of the step that found it', async (t) => {

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { replicasMax } from '../choices.ts';
-import { UsageError } from '../errors.ts';
+import { LauncherError, UsageError } from '../errors.ts';
 import { defaultHome } from '../home.ts';
 import { allParts } from '../parts/start-parts.ts';
-import { choosePorts } from '../ports.ts';
+import { chooseFirst, choosePorts, isFree } from '../ports.ts';
 import { services } from '../service-table.ts';
 import { declarations } from '../services.ts';
 import type { Session } from '../session.ts';
@@ -42,6 +42,34 @@ export function publishedRanges(folder: string, replicas: number): Record<string
     return [published, asked ?? `${first}-${first + replicas - 1}`];
   });
   return Object.fromEntries(wide) as Record<string, string>;
+}
+
+/**
+ * Looks whether so many replicas find a port each, before any container starts.
+ *
+ * @throws LauncherError that names every range that is taken.
+ */
+export function refuseTakenRanges(
+  ranges: Readonly<Record<string, string>>,
+  replicas: number,
+): Promise<void> {
+  return chooseFirst(
+    Object.entries(ranges).map(([variable, range]) => async () => {
+      const { name, copies } = declarations.find(({ ports }) =>
+        ports.some(({ published }) => published === variable),
+      )!;
+      const [first = NaN, last = first] = range.split('-').map(Number);
+      const ports = Array.from({ length: last - first + 1 }, (_, n) => first + n);
+      const taken: number[] = [];
+      for (const port of ports) if (!(await isFree(port))) taken.push(port);
+      // An engine publishes each on the next that is free.
+      const wanted = copies === 'one' ? 1 : replicas;
+      if (ports.length - taken.length >= wanted || taken.length === 0) return;
+      throw new LauncherError(
+        `port ${taken.join(' and ')} for ${name} is taken: end what listens there, or set ${variable} to others`,
+      );
+    }),
+  );
 }
 
 /** The variable that holds the port. */

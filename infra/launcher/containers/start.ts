@@ -14,7 +14,7 @@ import {
   projectOf,
   requireEngine,
 } from './engine.ts';
-import { publishedPorts, publishedRanges, variableOf } from './ports.ts';
+import { publishedPorts, publishedRanges, refuseTakenRanges, variableOf } from './ports.ts';
 import { type ContainerRecord, containersOf, endpointsIn, replicasOf } from './records.ts';
 
 type Wanted = {
@@ -46,7 +46,9 @@ export async function bringUpContainers(
   // What `docker compose up` brought up before stays as many.
   state.replicas = replicas ?? Math.max(1, state.replicas, replicasOf(before));
   const { claims, ledger } = stores;
-  const ports = { ...state.published, ...publishedRanges(home.folder, state.replicas) };
+  const ranges = publishedRanges(home.folder, state.replicas);
+  if (before.length === 0) await refuseTakenRanges(ranges, state.replicas);
+  const ports = { ...state.published, ...ranges };
   const replicated = { ...ports, TRIPLOCK_REPLICAS: `${state.replicas}` };
   const settings = { ...replicated, CLAIMS: claims, LEDGER_STORE: ledger };
   // Each optional part has the profile of its name.

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { LauncherError, PartMissing } from '../errors.ts';
-import { askedPort, choosePorts } from '../ports.ts';
+import { askedPort, chooseFirst, choosePorts } from '../ports.ts';
 import { isPaused, isSameProcess } from '../processes/identity.ts';
 import {
   type Running,
@@ -37,15 +37,15 @@ type Ready = { part: Part; address: string };
 /**
  * Has every usual part running and ready, and those that are asked for or run already: one that is
  * given by the environment, one that runs, or one that is started here. Says which it picked.
- * Nothing is started when a part cannot be had.
+ * Nothing is started when a part cannot be had, or a port that was asked for.
  */
 export async function startParts(
   session: Session,
   asked: readonly OptionalPartName[] = [],
 ): Promise<Addresses> {
+  await chooseFirst(portsOfParts(session, asked));
   const tasks: ((signal: AbortSignal) => Promise<Ready>)[] = [];
   for (const picked of await pickParts(session, asked)) {
-    // One after the other, so that no two are given the same free port.
     const ports = picked.outcome === 'native' ? await portsFor(session, picked.part) : {};
     tasks.push((signal) => startPicked({ ...session, signal }, picked, ports));
   }
@@ -53,14 +53,28 @@ export async function startParts(
   return Object.fromEntries(ready.map(({ part, address }) => [part.name, address])) as Addresses;
 }
 
-async function pickParts(session: Session, asked: readonly OptionalPartName[]): Promise<Picked[]> {
-  const picked: Picked[] = [];
-  const problems: LauncherError[] = [];
+/** The choices of ports that starting the parts will need. */
+export function portsOfParts(
+  session: Session,
+  asked: readonly OptionalPartName[] = [],
+): (() => Promise<Site['ports']>)[] {
+  return wantedParts(session, asked)
+    .filter((part) => givenAddress(part) === undefined && runs(session, part) === undefined)
+    .map((part) => () => portsFor(session, part));
+}
+
+function wantedParts(session: Session, asked: readonly OptionalPartName[]): Part[] {
   const isWanted = (part: Part) =>
     usualParts.includes(part) ||
     asked.some((name) => name === part.name) ||
     runs(session, part) !== undefined;
-  for (const part of allParts.filter(isWanted)) {
+  return allParts.filter(isWanted);
+}
+
+async function pickParts(session: Session, asked: readonly OptionalPartName[]): Promise<Picked[]> {
+  const picked: Picked[] = [];
+  const problems: LauncherError[] = [];
+  for (const part of wantedParts(session, asked)) {
     try {
       picked.push(await pickPart(session, part));
     } catch (error) {
@@ -77,9 +91,8 @@ async function pickParts(session: Session, asked: readonly OptionalPartName[]): 
 }
 
 async function pickPart(session: Session, part: Part): Promise<Picked> {
-  const given = process.env[part.given.variable]?.trim();
-  if (given) {
-    const address = part.given.address(given);
+  const address = givenAddress(part);
+  if (address !== undefined) {
     session.report(`${part.name}: given by ${part.given.variable}, ${withoutPassword(address)}`);
     return { part, outcome: 'given', address };
   }
@@ -92,6 +105,11 @@ async function pickPart(session: Session, part: Part): Promise<Picked> {
   const fetched = await part.fetch(session);
   session.report(`${part.name}: native, ${fetched.picked}`);
   return { part, outcome: 'native', fetched };
+}
+
+function givenAddress({ given }: Part): string | undefined {
+  const value = process.env[given.variable]?.trim();
+  return value ? given.address(value) : undefined;
 }
 
 function runs({ state }: Session, { name }: Part): ProcessRecord | undefined {
