@@ -16,8 +16,7 @@ const templates = join(import.meta.dirname, 'templates', 'consumer');
  * the consumer reads otherwise; nothing is written then.
  */
 export async function consumer(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
-  const like = 'one word of 3 to 16 lower-case letters';
-  refuseName(tree, name, { shape: /^[a-z]{3,16}$/, like });
+  refuseName(tree, 'consumer', name);
   const facts = factsOf(tree, name);
   generateFiles(tree, templates, `services/${name}`, facts);
   insertAll(tree, [

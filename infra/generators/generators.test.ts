@@ -1,16 +1,26 @@
 import assert from 'node:assert/strict';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve, dirname } from 'node:path';
 import { test } from 'node:test';
 import { spawnSync } from 'node:child_process';
 import { declarations, filesOfServices } from '@triplock/launcher';
 import { format, resolveConfig } from 'prettier';
+import ts from 'typescript';
 import type { Tree } from '@nx/devkit';
 import { createTree } from '@nx/devkit/testing';
 import { generatedFiles, staleFiles } from './generated.ts';
 import { consumer } from './consumer.ts';
 import { LostAnchor } from './insertions.ts';
+import { codeWords } from './names.mjs';
 import { RefusedName } from './names.ts';
 import { rename } from './rename.ts';
 import { service } from './service.ts';
@@ -121,6 +131,46 @@ test('a word of SQL makes no consumer', async () => {
     const tree = repository();
     await assert.rejects(consumer(tree, { name }), RefusedName, name);
   }
+});
+
+test('a bad name is refused in one sentence before anything is installed or started', (t) => {
+  const root = mkdtempSync(join(tmpdir(), 'bare-clone-'));
+  t.after(() => rmSync(root, { recursive: true }));
+  // What the launcher needs, and no packages: whatever else was called would fail.
+  for (const name of ['launcher', 'generators']) {
+    cpSync(join(import.meta.dirname, '..', name), join(root, 'infra', name), { recursive: true });
+  }
+  writeFileSync(join(root, '.gitignore'), 'node_modules/\n');
+  mkdirSync(join(root, 'services', 'ledger-worker'), { recursive: true });
+  writeFileSync(join(root, 'services', 'ledger-worker', 'main.ts'), '');
+  const launcher = join(root, 'infra', 'launcher', 'triplock.mjs');
+  const refused: [string[], RegExp][] = [
+    [['consumer', 'My_Points'], /'My_Points' is not a name here: it takes one word of 3 to 16/],
+    [['service', 'a--b'], /it takes lower-case words with a dash/],
+    [['service', 'ledger-worker'], /'ledger-worker' is taken/],
+    [['transaction', 'class'], /'class' is a word of JavaScript/],
+    [['consumer', 'grant'], /'grant' is a word of SQL/],
+    [['rename', 'Acme Pay'], /'Acme Pay' is not a name here: it takes lower-case letters/],
+    [['rename', 'acme', 'pay'], /unexpected argument 'pay': npm run rename -- NAME/],
+    [['rename'], /a name is missing: npm run rename -- NAME/],
+    [['consumer', '--force'], /there is no option '--force'/],
+    [['pipeline', 'loyalty'], /'pipeline' is no kind: it takes one of consumer, /],
+  ];
+  for (const [words, sentence] of refused) {
+    const ran = spawnSync(process.execPath, [launcher, 'new', ...words], { encoding: 'utf8' });
+    assert.equal(ran.status, 2, ran.stderr);
+    assert.match(ran.stderr, sentence);
+    assert.equal(ran.stderr.trim().split('\n').length, 1, ran.stderr);
+  }
+  assert.equal(existsSync(join(root, '.triplock')), false);
+  assert.equal(existsSync(join(root, 'node_modules')), false);
+});
+
+test('the words that no name may be are those of TypeScript', () => {
+  const { FirstKeyword, LastKeyword } = ts.SyntaxKind;
+  const kinds = Array.from({ length: LastKeyword - FirstKeyword + 1 }, (_, n) => FirstKeyword + n);
+  const words = kinds.map((kind) => ts.tokenToString(kind));
+  assert.deepEqual([...codeWords].sort(), words.sort());
 });
 
 test('a kind that there is not is refused, with those that there are', () => {

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { runCommand, UsageError } from '@triplock/launcher';
+import { refuseWords } from './names.mjs';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -24,16 +25,12 @@ await runCommand({
   name: 'new',
   help,
   options: {},
-  wordsMax: 2,
-  run: async ({ words: [kind, name] }) => {
-    const known = kinds().map((each) => each.kind);
-    if (kind === undefined || !known.includes(kind)) {
-      const given = kind === undefined ? 'a kind is missing' : `'${kind}' is no kind`;
-      throw new UsageError(`${given}: it takes one of ${known.join(', ')} (npm run new -- --help)`);
-    }
-    if (name === undefined && !process.stdin.isTTY) {
-      throw new UsageError(`a name is missing: npm run new -- ${kind} NAME`);
-    }
+  wordsMax: 3,
+  run: async ({ words }) => {
+    // The launcher has asked before it installed anything; who runs this file is told the same.
+    const refusal = refuseWords(words, root);
+    if (refusal !== undefined) throw new UsageError(refusal);
+    const [kind, name] = words as [string, string?];
     process.exitCode = await generate(kind, name);
   },
 });

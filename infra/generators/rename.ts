@@ -22,7 +22,7 @@ const widthMax = 100;
  */
 export async function rename(tree: Tree, options: { name: string }): Promise<GeneratorCallback> {
   const next = options.name;
-  refuseName(tree, next, { shape: /^[a-z][a-z0-9]{1,19}$/, like: 'lower-case letters and digits' });
+  refuseName(tree, 'rename', next);
   let files = 0;
   visitNotIgnoredFiles(tree, '.', (path) => {
     const bytes = tree.read(path);

@@ -21,8 +21,7 @@ const templates = join(import.meta.dirname, 'templates');
  * the service reads otherwise; nothing is written then.
  */
 export async function service(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
-  const like = 'lower-case words with a dash between two, 30 letters at most';
-  refuseName(tree, name, { shape: /^(?=.{2,30}$)[a-z]+(-[a-z]+)*$/, like });
+  refuseName(tree, 'service', name);
   const facts = factsOf(tree, name);
   generateFiles(tree, join(templates, 'service'), `services/${name}`, facts);
   insertAll(tree, [...listings(facts), manual(name, ['', '', ''])]);

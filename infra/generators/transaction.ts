@@ -20,7 +20,7 @@ export async function transaction(
   { name }: { name: string },
 ): Promise<GeneratorCallback> {
   // The tables hold a kind of ten letters.
-  refuseName(tree, name, { shape: /^[a-z]{3,10}$/, like: 'a noun of 3 to 10 lower-case letters' });
+  refuseName(tree, 'transaction', name);
   const Name = name.charAt(0).toUpperCase() + name.slice(1);
   insertAll(tree, [
     ...inDomain(name),

@@ -4,6 +4,7 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { installDependencies, nodeIn } from './install-dependencies.mjs';
 import { lookFirst } from './look-first.mjs';
 
@@ -18,9 +19,14 @@ export async function launch({ commands, operators, root, name, args }) {
     fail(`unknown command "${name}": expected one of ${Object.keys(commands).join(', ')}`, 2);
     return;
   }
+  const [file, , refusing] = commands[name];
+  if (refusing !== undefined) {
+    const { refuseWords } = await import(pathToFileURL(join(root, refusing)).href);
+    const refusal = refuseWords(args, root);
+    if (refusal !== undefined) return fail(refusal, 2);
+  }
   const problem = (await lookFirst({ name, args, root })) ?? (await installDependencies(root));
   if (problem !== undefined) return fail(problem, 1);
-  const [file] = commands[name];
   run(join(root, file), { root, words: file === operators ? [name, ...args] : args });
 }
 

@@ -4,7 +4,10 @@
 /** The operators' commands, for the system on this machine. */
 const operators = 'infra/launcher/commands/operate.ts';
 
-/** Every command: the file that runs it and the line that `--help` shows. */
+/** Looks at the name of a piece before anything is installed. */
+const names = 'infra/generators/names.mjs';
+
+/** Every command: the file that runs it, the line that `--help` shows, what refuses its words. */
 const commands = {
   demo: ['demo/main.ts', 'starts everything and walks through the guided story'],
   up: ['infra/launcher/commands/up.ts', 'starts the whole system in the background'],
@@ -25,7 +28,11 @@ const commands = {
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],
   generate: ['infra/generators/generate.ts', 'writes what is made from other files'],
-  new: ['infra/generators/new.ts', 'writes a consumer, a transaction, a service; or renames all'],
+  new: [
+    'infra/generators/new.ts',
+    'writes a consumer, a transaction, a service; or renames all',
+    names,
+  ],
   journey: ['e2e/journey.ts', 'shows which files run for one payment'],
   prove: ['e2e/prove.ts', 'proves the promises: long faults, guards removed, every claim store'],
   test: [

@@ -1,0 +1,7 @@
+/** A kind of piece that a generator makes, by its name in generators.json. */
+export type Kind = 'consumer' | 'service' | 'transaction' | 'rename';
+
+export const shapes: Readonly<Record<Kind, { shape: RegExp; like: string }>>;
+export const codeWords: ReadonlySet<string>;
+export function refusalOf(kind: Kind, name: string, paths: readonly string[]): string | undefined;
+export function refuseWords(words: readonly string[], root: string): string | undefined;
