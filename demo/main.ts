@@ -1,5 +1,12 @@
 import { once } from 'node:events';
-import { type Endpoints, parseParts, runCommand, takeDown } from '@triplock/launcher';
+import {
+  type Endpoints,
+  parseParts,
+  runCommand,
+  startCommand,
+  systemStatus,
+  takeDown,
+} from '@triplock/launcher';
 import {
   claimStoreNames,
   formatSpan,
@@ -15,9 +22,10 @@ const help = `
 npm run demo -- [options]
 
 Starts everything, sends payments through the three guards while things break for real, shows what
-each guard did, audits every layer, and stays up until Ctrl-C, which stops everything.
+each guard did, audits every layer, and stays up until Ctrl-C, which stops what it started. A system
+that was up before is used as it is, and stays up.
 
-  --once         stops everything at the end; exit code 0 when every step and the audit held
+  --once         ends after the audit; exit code 0 when every step and the audit held
   --replicas N   N of each service (as many as run, or 1)
   --parts HOW    native: processes; docker: containers (npm run up -- --help)
   --home DIR     the instance (.triplock)
@@ -54,14 +62,18 @@ await runCommand({
     const parts = parseParts(values.parts);
     const instance = { home: values.home, replicas, parts, agent: 'up' as const };
     const show: Show = { instance, terminal, signal: interrupted() };
+    const wasUp = await isUp(values.home);
+    let end: StoryEnd | undefined;
     try {
-      const end = await Promise.race([tellTo(show), interruption(show.signal)]);
+      end = await Promise.race([tellTo(show), interruption(show.signal)]);
       if (!end.story.ok) process.exitCode = 1;
       if (values.once) return;
-      for (const line of renderInvitation(end, values.home)) terminal.line(line);
+      for (const line of renderInvitation(end, { home: values.home, staysUp: wasUp })) {
+        terminal.line(line);
+      }
       await untilInterrupted(show.signal);
     } finally {
-      await stopEverything(show);
+      await (wasUp ? leaveUp(show, { whole: end !== undefined }) : stopEverything(show));
       // What was under way when Ctrl-C came may hold a connection for a while.
       if (show.signal.aborted) setImmediate(() => process.exit());
     }
@@ -114,6 +126,24 @@ function interruption(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error));
   });
+}
+
+/** Whether anything of the instance runs: then it is somebody's who wants it to go on. */
+async function isUp(home: string | undefined): Promise<boolean> {
+  const { processes } = await systemStatus(home === undefined ? {} : { home });
+  return processes.some(({ state }) => state !== 'gone');
+}
+
+/** What a story that was broken off had stopped runs again; the rest is as it was. */
+async function leaveUp({ instance, terminal }: Show, { whole }: { whole: boolean }): Promise<void> {
+  if (!whole) {
+    terminal.progress('starting again what the story has stopped');
+    // Ctrl-C has ended the story; it must not end this.
+    const { signal } = new AbortController();
+    await (await startSystem(instance, { terminal, signal })).close();
+  }
+  const down = startCommand(instance.home).replace('npm run up', 'npm run down');
+  terminal.line(style.faint(`it was up before and stays up; ${down} stops it`));
 }
 
 async function stopEverything({ instance: { home }, terminal }: Show): Promise<void> {

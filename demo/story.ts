@@ -61,7 +61,7 @@ export type StoryEnd = { story: StoryReport; endpoints: Endpoints };
 /** What a person who saw the story can try next, ready to be pasted. */
 export function renderInvitation(
   { story, endpoints }: StoryEnd,
-  home: string | undefined,
+  { home, staysUp }: { home: string | undefined; staysUp: boolean },
 ): string[] {
   const acme = endpoints.partners.find(({ id }) => id === 'acme')!;
   const run = (command: string, words = '') => {
@@ -85,7 +85,7 @@ export function renderInvitation(
   ];
   const [, ...lines] = renderTable([{ head: '' }, { head: '' }], offers);
   return [
-    `${style.title('It stays up until Ctrl-C.')} From another terminal, send this twice:`,
+    `${style.title(staysUp ? 'It stays up, also after Ctrl-C.' : 'It stays up until Ctrl-C.')} From another terminal, send this twice:`,
     '',
     `   curl -i ${endpoints.gateway}/v1/payments \\`,
     `     -H 'Authorization: Bearer ${acme.apiKey}' \\`,

@@ -71,11 +71,9 @@ test('a guard that is none is refused before anything starts', async () => {
 });
 
 test('Ctrl-C takes the second system out again', async () => {
-  const { code, output } = await interruptAt(
-    / pays /,
-    ['scenario', '--without', 'claims'],
-    async () => assert.notDeepEqual(await leftovers(), [], 'it is there now'),
-  );
+  const { code, output } = await interruptAt(/ pays /, ['scenario', '--without', 'claims'], {
+    look: async () => assert.notDeepEqual(await leftovers(), [], 'it is there now'),
+  });
   assert.equal(code, 130, output);
 });
 

@@ -90,15 +90,16 @@ export function command(name: string, ...args: string[]): Promise<Ended> {
 export type Interrupted = { code: number; output: string };
 
 /**
- * Runs a command of the running system as a person does, and presses Ctrl-C once it has printed the
- * words, after `look`. What it prints afterwards is read to its end.
+ * Runs a command of the running system, or of the instance in another folder, as a person does, and
+ * presses Ctrl-C once it has printed the words, after `look`. What it prints afterwards is read to
+ * its end.
  */
 export async function interruptAt(
   words: RegExp,
   args: readonly string[],
-  look: () => Promise<void> = async () => undefined,
+  { look, of = home }: { look?: () => Promise<void>; of?: string } = {},
 ): Promise<Interrupted> {
-  const command = ['infra/launcher/triplock.mjs', ...args, '--home', home];
+  const command = ['infra/launcher/triplock.mjs', ...args, '--home', of];
   const stdio = ['ignore', 'pipe', 'inherit'] as const;
   const child = spawn(process.execPath, command, { cwd: root, stdio: [...stdio] });
   const exit = once(child, 'exit');
@@ -107,7 +108,7 @@ export async function interruptAt(
     const before = words.test(output);
     output += String(text);
     if (before || !words.test(output)) continue;
-    await look();
+    await look?.();
     child.kill('SIGINT');
   }
   const [code] = (await exit) as [number];
