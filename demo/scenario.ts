@@ -1,5 +1,5 @@
 import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
-import { openTerminal, renderTable, type Terminal, wholeNumber } from '@triplock/operator';
+import { openTerminal, renderList, type Terminal, wholeNumber } from '@triplock/operator';
 import { runScenarios } from './run-scenario.ts';
 import { allScenarios, chooseScenarios } from './scenarios/all.ts';
 import { startSystem, type System } from './system.ts';
@@ -71,7 +71,7 @@ await runCommand({
 function list(terminal: Terminal): void {
   const rows = allScenarios.map(({ name, failure, absorbedBy }) => [name, failure, absorbedBy]);
   const columns = ['name', 'what fails', 'absorbed by'].map((head) => ({ head }));
-  for (const line of renderTable(columns, rows)) terminal.line(line);
+  for (const line of renderList(columns, rows)) terminal.line(line);
   terminal.result(listScenarios());
 }
 

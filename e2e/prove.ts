@@ -1,8 +1,16 @@
 import { runCommand, upgradableFrom, UsageError } from '@triplock/launcher';
 import { checkHistory, openTerminal, readHistory, renderHistory } from '@triplock/operator';
 import { chooseServers, proveServers, renderServers } from './prove/claims-servers.ts';
+import { proveGate } from './prove/gate.ts';
 import { chooseGenerators, proveGenerators } from './prove/generators.ts';
-import { chooseCampaign, chooseColumns, chooseFiles, chooseSeed } from './prove/promises.ts';
+import {
+  campaignLines,
+  chooseCampaign,
+  chooseColumns,
+  chooseFiles,
+  chooseSeed,
+  listCampaigns,
+} from './prove/promises.ts';
 import { proveStores, renderProof } from './prove/run.ts';
 import { chooseTimes, proveTwoAtOnce } from './prove/two-at-once.ts';
 
@@ -10,37 +18,40 @@ const help = `
 npm run prove -- CAMPAIGN [options]
 npm run prove -- check FILE [--json]
 
-  stores    the promises end to end on every claim store with a ledger in PostgreSQL, and on the
-            first of them with one in Spanner; among them claims that are lost again and again
-            under load. What does not apply is reported with its reason
+${listCampaigns().join('\n')}
+
+In words:
+
+  stores    on every claim store with a ledger in PostgreSQL, and on the first of them with one in
+            Spanner; among the promises claims that are lost again and again under load. What does
+            not apply is reported with its reason
   faults    what takes long to break, or needs the machine for itself: a storm that kills every
             process and then all at once, under transfers, cards, refunds, retries and reused keys;
             a thousand requests at once, workers that come and go, every scenario. On Redis unless
             --only names stores
   generators
-            what \`npm run rename\` and \`npm run new\` write: each in a scratch clone of what is
-            committed, with lint, types, tests, a system, a payment, the audit; then removed again
+            a scratch clone of what is committed for each, with lint, types, tests, a system, a
+            payment, the audit; then removed again
   claims-servers
-            the suites of what is kept in Redis on Redis 6.2, 7.0 and 8.2 and on Valkey 9.1, each from
-            PATH, or fetched and compared with a pinned checksum; and each goes on with what another
-            left. A server that cannot be had on this machine is named with the reason
+            each server is taken from PATH, or fetched and compared with a pinned checksum, and goes
+            on with what another left. One that cannot be had on this machine is named with the reason
+  gate      every test of \`npm test\` --times over, each time in another order, beside two busy
+            loops, and the last time beside a second system of this machine
   two-at-once
-            two whole systems that start at once on this machine, twenty times: nothing is shared,
-            each settles its own payment under one key, and nothing is left after \`down\`
-  sabotage  takes each guard away and sees duplicates escape, so that the rest of the tests can be
-            believed
-  upgrade   a system of an earlier commit, with 12 partitions, an ordering key for each bucket and an
-            outbox that fills, is replaced by this one process after the other while payments, cards,
-            refunds and retries go on; judged from the clients to the webhooks. Then a service goes
-            back, and forth again
+            twenty times: nothing is shared, each system settles its own payment under one key, and
+            nothing is left after \`down\`
+  upgrade   the earlier system has 12 partitions, an ordering key for each bucket and an outbox that
+            fills; it is replaced one process after the other while payments, cards, refunds and
+            retries go on, and judged from the clients to the webhooks. Then a service goes back,
+            and forth again
+  check     whether some order of the history's requests fits the contract, everything accepted
+            became final once and as asked for, every webhook came once, and the sums are equal. It
+            needs no system
 
-  check     judges the history that a run has written, by itself: whether some order of its requests
-            fits the contract, everything accepted became final once and as asked for, every webhook
-            came once, and the sums are equal. It needs no system
+Each campaign brings up a system of its own, two of each service, and runs files of e2e/ on it. Exit
+code 1 when a promise failed or was not tried. Ctrl-C stops everything that was started.
 
-Each campaign brings up a system of its own, two of each service, and runs files of e2e/ on it. Exit code 1
-when a promise failed or was not tried. Ctrl-C stops everything that was started.
-
+  --list       the campaigns, a line each
   --only LIST  only these, separated by commas: stores (redis, postgres, hybrid, dynamodb), files of
                the campaign without .test.ts, or both; of claims-servers servers (redis-6.2, redis-7.0,
                redis-8.2, valkey-9.1), suites (libs/claims/redis/redis-claims), or both
@@ -50,19 +61,20 @@ when a promise failed or was not tried. Ctrl-C stops everything that was started
   --one        of generators another one every day
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
                with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60,
-               which hits every process all the same;
-               of generators only the new piece's own tests; of claims-servers the oldest and the
-               newest, and libs/claims/redis alone; of two-at-once one time; of upgrade a
-             smaller outbox and no way back
-  --times N    of two-at-once how often
+               which hits every process all the same; of generators only the new piece's own tests;
+               of two-at-once one time; of upgrade a smaller outbox and no way back; of claims-servers
+               the oldest and the newest, and libs/claims/redis alone
+  --times N    of two-at-once and gate how often
   --from COMMIT
-               of upgrade where it begins: the oldest commit with the baselines that are here, unless
-               given. \`up\` refuses a database of other baselines
-  --seed N     has a storm kill in the order of an earlier one, which printed it
-  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, of claims-servers
+               of upgrade where it begins: the oldest commit with the baselines that are here,
+               unless given. \`up\` refuses a database of other baselines
+  --seed N     has a storm kill, or the gate's tests begin, in the order of an earlier run, which
+               printed it
+  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, of
+               two-at-once { ok, seconds, times, failed }, of claims-servers
                { ok, seconds, servers: [{ line, product, version, from, seconds, promises }],
-               notTried: [{ line, why }] }, of two-at-once
-               { ok, seconds, times, failed }, or of check
+               notTried: [{ line, why }] }, of gate
+               { ok, seconds, runs: [{ seed, beside, seconds, outcome, red? }] }, or of check
                { ok, over, judged, sums, findings: [{ check, about, ids, lines, why }], torn? }
   --help
 `;
@@ -71,6 +83,7 @@ await runCommand({
   name: 'prove',
   help,
   options: {
+    list: { type: 'boolean' },
     only: { type: 'string' },
     ledger: { type: 'string' },
     full: { type: 'boolean' },
@@ -83,6 +96,12 @@ await runCommand({
   },
   wordsMax: 2,
   run: async ({ values, words, interrupted }) => {
+    if (values.list) {
+      const terminal = openTerminal({ json: values.json ?? false });
+      for (const line of listCampaigns()) terminal.line(line);
+      terminal.result(campaignLines);
+      return;
+    }
     const short = values.short ?? false;
     if (words[0] === 'check') return proveHistory(words[1], values.json ?? false);
     if (words[1] !== undefined) throw new UsageError(`unexpected argument '${words[1]}'`);
@@ -111,6 +130,17 @@ await runCommand({
       const terminal = openTerminal({ json: values.json ?? false });
       const proof = await proveTwoAtOnce(times, { terminal, signal: interrupted() });
       terminal.line(`${times - proof.failed.length} of ${times} held, in ${proof.seconds} s`);
+      terminal.result(proof);
+      if (!proof.ok) process.exitCode = 1;
+      return;
+    }
+    if (words[0] === 'gate') {
+      const times = chooseTimes(values.times, 1);
+      const terminal = openTerminal({ json: values.json ?? false });
+      const asked = { times, seed: chooseSeed(values.seed) };
+      const proof = await proveGate(asked, { terminal, signal: interrupted() });
+      const green = proof.runs.filter(({ outcome }) => outcome === 'green').length;
+      terminal.line(`${green} of ${times} held, in ${proof.seconds} s`);
       terminal.result(proof);
       if (!proof.ok) process.exitCode = 1;
       return;

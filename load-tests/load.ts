@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { System } from '@triplock/demo';
 import { runCommand, withLock } from '@triplock/launcher';
-import { openTerminal, renderTable, style } from '@triplock/operator';
+import { openTerminal, renderList, style } from '@triplock/operator';
 import { type LoadReport, loadElsewhere, loadSystem, renderText } from './load/run-load.ts';
 import { loadScenarios, readLoadOptions } from './load/scenarios.ts';
 import { renderHtml } from './load/html-report.ts';
@@ -59,7 +59,7 @@ await runCommand({
         shows,
       ]);
       const columns = ['scenario', 'rate', 'for', 'shows'].map((head) => ({ head }));
-      for (const line of renderTable(columns, rows)) terminal.line(line);
+      for (const line of renderList(columns, rows)) terminal.line(line);
       terminal.result(
         loadScenarios.map(({ name, rate, seconds, shows }) => ({ name, rate, seconds, shows })),
       );

@@ -24,13 +24,33 @@ const campaigns = {
 
 export type Campaign = keyof typeof campaigns;
 
+/** Campaigns that run no files of e2e/ on a system of their own. */
+type Other = 'generators' | 'two-at-once' | 'claims-servers' | 'gate' | 'check';
+
+/** Every campaign by its name, those too that are not files of e2e/, and what it proves. */
+export const campaignLines = {
+  stores: 'the promises end to end on every claim store and on both ledgers',
+  faults: 'processes killed under load, workers that come and go, every scenario',
+  generators: 'what npm run rename and npm run new write, each in a scratch clone',
+  'two-at-once': 'two whole systems that start at once on this machine, again and again',
+  sabotage: 'each guard taken away: duplicates escape, so the tests can be believed',
+  upgrade: 'a system of an earlier commit, replaced by this one under load',
+  'claims-servers': 'what is kept in Redis, on every line of Redis and Valkey',
+  gate: 'every test over and over, in other orders, beside other work',
+  check: 'judges a history that a run has written, by itself: prove -- check FILE',
+} as const satisfies Record<Campaign | Other, string>;
+
+/** The campaigns, a line each. */
+export function listCampaigns(): string[] {
+  return Object.entries(campaignLines).map(([name, line]) => `  ${name.padEnd(14)} ${line}`);
+}
+
 /** The argument after `prove --`.  @throws UsageError that names the campaigns there are. */
 export function chooseCampaign(word: string | undefined): Campaign {
-  const known = Object.keys(campaigns) as Campaign[];
-  const found = known.find((each) => each === word);
+  const found = (Object.keys(campaigns) as Campaign[]).find((each) => each === word);
   if (found !== undefined) return found;
-  const problem = word === undefined ? 'name a campaign' : `no campaign '${word}'`;
-  throw new UsageError(`${problem}: there are ${known.join(', ')} (npm run prove -- --help)`);
+  const problem = word === undefined ? 'a campaign is missing' : `there is no campaign '${word}'`;
+  throw new UsageError([`${problem}; there are:`, ...listCampaigns()].join('\n'));
 }
 
 /** The seed after `--seed`, or another one each time.  @throws UsageError for no whole number. */

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { claimStores, upgradableFrom, UsageError } from '@triplock/launcher';
 import {
+  campaignLines,
   chooseCampaign,
   chooseColumns,
   chooseFiles,
@@ -88,7 +89,18 @@ test('stores and promises are chosen by one list, and an unknown word is refused
     assert.ok(files.length > 0 && files.every(({ path }) => path.includes(`/${campaign}/`)));
   }
   assert.equal(chooseCampaign('faults'), 'faults');
-  assert.throws(() => chooseCampaign('fault'), UsageError);
+  for (const word of ['fault', undefined]) {
+    assert.throws(
+      () => chooseCampaign(word),
+      (error) => {
+        assert.ok(error instanceof UsageError);
+        for (const name of Object.keys(campaignLines)) {
+          assert.match(error.message, new RegExp(`^  ${name} +\\S.+$`, 'm'));
+        }
+        return true;
+      },
+    );
+  }
   assert.equal(chooseSeed('7'), 7);
   assert.throws(() => chooseSeed('7a'), UsageError);
 });

@@ -9,14 +9,27 @@ import { cloneFolder, createHome } from './home.ts';
 import { nodeIn, provideNode } from './install-dependencies.mjs';
 import { launcher, processesOf, runScript, testHome } from './test/home.ts';
 
-test('every command explains itself', async () => {
-  const names = ['up', 'down', 'status', 'logs', 'partners', 'migrate', 'test'];
-  const ran = await Promise.all(names.map((name) => runScript([name, '--help'])));
-  ran.forEach(({ code, stdout }, index) => {
-    assert.equal(code, 0);
-    assert.match(stdout, new RegExp(`^npm (run )?${names[index]}`));
-  });
+test('every command explains itself, and what it lists fits 100 columns', async () => {
+  const { stdout } = await runScript(['--help']);
+  const names = [...stdout.matchAll(/^ {2}(\S+)/gm)].map(([, name]) => name!);
+  assert.ok(names.includes('prove') && names.includes('scenario'));
+  const listing: string[] = [];
+  for (const name of names) {
+    const { code, stdout: help, stderr } = await runScript([name, '--help']);
+    assert.equal(code, 0, stderr);
+    assert.match(help, new RegExp(`^npm (run )?${name}`));
+    if (/^ {2}--list\b/m.test(help)) listing.push(name);
+  }
+  assert.deepEqual(listing, ['scenario', 'load', 'prove']);
+  for (const name of listing) {
+    const { code, stdout: list, stderr } = await runScript([name, '--list']);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(tooWide(list), [], name);
+  }
+  assert.deepEqual(tooWide(stdout), []);
 });
+
+const tooWide = (text: string) => text.split('\n').filter((line) => line.length > 100);
 
 test('a wrong argument is refused in one line that names it', async () => {
   const wrong: [string[], RegExp][] = [

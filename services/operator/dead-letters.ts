@@ -33,7 +33,7 @@ import {
   type Operator,
 } from './operator.ts';
 import { whoActs, type Actor } from './operator-acts.ts';
-import { count, openTerminal, renderTable, toJson, type Terminal } from './terminal.ts';
+import { count, openTerminal, renderList, toJson, type Terminal } from './terminal.ts';
 
 const help = `
 npm run dead-letters -- list [--dismissed] [options]
@@ -253,7 +253,7 @@ async function list(sources: DeadLetterSources, wanted: Wanted, terminal: Termin
   const done = wanted === 'dismissed' ? ['redriven', 'dismissed'] : ['redriven'];
   const columns = [...heads, ...done].map((head) => ({ head }));
   if (until !== undefined) terminal.line(describeCopyUntil(until));
-  const lines = rows.length === 0 ? ['there are no dead letters'] : renderTable(columns, rows);
+  const lines = rows.length === 0 ? ['there are no dead letters'] : renderList(columns, rows);
   for (const line of lines) terminal.line(line);
   terminal.result({ letters, ...(until === undefined ? {} : { ledgerUntil: until }) });
 }

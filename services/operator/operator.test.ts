@@ -6,7 +6,16 @@ import { aPayment, createTestDatabase, freePort } from '@triplock/testing';
 import { CommandError, UsageError, wholeNumber } from './command.ts';
 import { askPart, withParts, type Unasked } from './operator.ts';
 import { runOperator } from './test/run-operator.ts';
-import { count, formatMoney, formatSpan, pad, renderTable, style, widthOf } from './terminal.ts';
+import {
+  count,
+  formatMoney,
+  formatSpan,
+  pad,
+  renderList,
+  renderTable,
+  style,
+  widthOf,
+} from './terminal.ts';
 
 const { signal } = new AbortController();
 
@@ -109,6 +118,25 @@ test('columns are as wide as their widest cell, and figures end on one line', ()
     ['longer', '1000'],
   ]);
   assert.deepEqual(lines, ['name       n', 'a          1', 'longer  1000']);
+});
+
+test('a list fits 100 columns: its widest cells go on below, and no word is broken', () => {
+  const columns = [{ head: 'name' }, { head: 'what fails' }, { head: 'absorbed by' }];
+  const words = (count: number) => Array.from({ length: count }, (_, n) => `word${n}`).join(' ');
+  const rows = [
+    ['first', words(3), words(30)],
+    ['second', words(20), words(2)],
+  ];
+  const lines = renderList(columns, rows);
+  for (const line of lines) assert.ok(widthOf(line) <= 100, line);
+  const [, first, below] = lines;
+  assert.match(first!, /^first {3}word0 word1 word2 /);
+  assert.match(below!, /^ +word\d+/);
+  const said = (text: string) => text.match(/word\d+/g)!.sort();
+  assert.deepEqual(said(lines.join(' ')), said(rows.flat().join(' ')));
+  const id = 'x'.repeat(120);
+  assert.ok(renderList([{ head: 'id' }], [[id]]).includes(id));
+  assert.deepEqual(renderList(columns, [['a', 'b', 'c']]), renderTable(columns, [['a', 'b', 'c']]));
 });
 
 test('a colour takes no column', () => {

@@ -92,6 +92,46 @@ export function renderTable(columns: readonly Column[], rows: readonly string[][
   return [style.faint(line(columns.map(({ head }) => head))), ...rows.map(line)];
 }
 
+/** What a list may take of a terminal's width. */
+const listColumns = 100;
+/** Below it words are broken off more often than it is worth. */
+const narrowest = 16;
+
+/**
+ * Lines of a table that fit a terminal, for lists that are read and not compared: the widest columns
+ * give way, and their cells go on below. What has no space, such as an id, is not broken.
+ */
+export function renderList(columns: readonly Column[], rows: readonly string[][]): string[] {
+  const gap = 2;
+  const widths = columns.map(({ head }, column) =>
+    Math.max(widthOf(head), ...rows.map((row) => widthOf(row[column] ?? ''))),
+  );
+  const room = listColumns - gap * (columns.length - 1);
+  while (widths.reduce((sum, width) => sum + width, 0) > room) {
+    const widest = widths.indexOf(Math.max(...widths));
+    if (widths[widest]! <= narrowest) break;
+    widths[widest]! -= 1;
+  }
+  const wrapped = rows.flatMap((row) => {
+    const cells = columns.map((_, column) => wrapWords(row[column] ?? '', widths[column]!));
+    const height = Math.max(...cells.map((lines) => lines.length));
+    return Array.from({ length: height }, (_, line) => cells.map((lines) => lines[line] ?? ''));
+  });
+  return renderTable(columns, wrapped);
+}
+
+/** Breaks a text at its spaces into lines of at most so many columns, where its words allow. */
+export function wrapWords(text: string, columns: number): string[] {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!;
+    const longer = line === '' ? word : `${line} ${word}`;
+    if (widthOf(longer) <= columns || line === '') lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 /** Pads on the right to a width in columns; colours take none. */
 export function pad(text: string, columns: number): string {
   return text + ' '.repeat(Math.max(0, columns - widthOf(text)));

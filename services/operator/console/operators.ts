@@ -3,7 +3,7 @@ import { loadStatements, type Queryable } from '@triplock/postgres';
 import { CommandError, runCommand, UsageError } from '../command.ts';
 import { operatorFor, withDatabase, type Caller } from '../operator.ts';
 import { whoActs } from '../operator-acts.ts';
-import { openTerminal, renderTable } from '../terminal.ts';
+import { openTerminal, renderList } from '../terminal.ts';
 import { beginAct, finishAct } from './acts.ts';
 import { roles, type Role } from './console.ts';
 import { newToken } from './sessions.ts';
@@ -161,7 +161,7 @@ function renderOperators(rows: readonly Listed[]): string[] {
   if (rows.length === 0)
     return ['there are no operators: npm run operators -- add NAME --role admin'];
   const columns = ['operator', 'role', 'added', ''].map((head) => ({ head }));
-  return renderTable(
+  return renderList(
     columns,
     rows.map(({ operator, role, addedAt, revokedAt }) => {
       const state = revokedAt === null ? '' : `revoked ${revokedAt.toISOString()}`;
