@@ -41,9 +41,9 @@ test('a wrong argument is refused in one line that names it', async () => {
     [['up', '--claims', 'paper'], /--claims paper is not known/],
     [['down', '--volume'], /'--volume'/],
     [['status', 'gateway'], /'gateway'/],
-    [['partners'], /expected list, log, add ID/],
+    [['partners'], /an act is missing: one of list, log, add/],
     [['partners', 'add', 'Acme'], /not 'Acme'/],
-    [['partners', 'revoke-key', 'acme'], /revoke-key ID KEYPREFIX/],
+    [['partners', 'revoke-key', 'acme'], /KEYPREFIX is missing: .* revoke-key ID KEYPREFIX/],
     [['logs', '-n', 'many'], /--lines .*not 'many'/],
     [['logs', '-n', '-1'], /-n takes a value that does not begin with a dash/],
   ];

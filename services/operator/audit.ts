@@ -1,6 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isOnlyInFlight, renderAudit, type AuditReport } from './audit-report.ts';
-import { CommandError, runCommand, UsageError, wholeNumber, wordsOf } from './command.ts';
+import {
+  CommandError,
+  isMissing,
+  oneOf,
+  runCommand,
+  UsageError,
+  wholeNumber,
+  wordsOf,
+} from './command.ts';
 import { required } from './config.ts';
 import { auditWithHistory } from './history/compare-with-layers.ts';
 import { readHistory } from './history/history.ts';
@@ -120,12 +128,11 @@ export function audit(caller: Caller): Promise<void> {
  */
 async function acknowledge(caller: Caller, { values, words, interrupted }: Asked): Promise<void> {
   const [verb, ...ids] = words;
-  if (verb !== 'acknowledge' || ids.length === 0) {
-    throw new UsageError('say acknowledge and an ID (npm run audit -- --help)');
-  }
+  oneOf(verb, { what: 'an act', words: ['acknowledge'] });
+  if (ids.length === 0) throw isMissing('an ID', 'one that npm run audit names as lost');
   const losses = ids.map(lossOf);
   const why = values.reason?.trim();
-  if (!why) throw new UsageError('say what was done about it: --reason TEXT');
+  if (!why) throw isMissing('--reason', 'in words, what was done about it');
   const by = whoActs(values.by);
   const terminal = openTerminal({ json: values.json ?? false });
   const operator = await operatorFor(caller, { terminal, signal: interrupted() });

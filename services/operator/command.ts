@@ -72,6 +72,26 @@ export async function runCommand<const Wanted extends Options>(
   }
 }
 
+/** What a command cannot do without was not given: `--role is missing: one of viewer, admin`. */
+export function isMissing(what: string, takes: string): UsageError {
+  return new UsageError(`${what} is missing: ${takes}`);
+}
+
+/**
+ * A word of a few, such as the value of an option.
+ *
+ * @throws UsageError that names them all when it is none of them, or not given.
+ */
+export function oneOf<const Word extends string>(
+  text: string | undefined,
+  { what, words }: { what: string; words: readonly Word[] },
+): Word {
+  if (text === undefined) throw isMissing(what, `one of ${words.join(', ')}`);
+  const found = words.find((word) => word === text);
+  if (found !== undefined) return found;
+  throw new UsageError(`${what} takes one of ${words.join(', ')}, not '${text}'`);
+}
+
 /** An option that takes a whole number. */
 export type NumberOption = { option: string; min: number; max: number };
 

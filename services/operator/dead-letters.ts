@@ -1,4 +1,4 @@
-import { CommandError, runCommand, timeOf, UsageError } from './command.ts';
+import { CommandError, isMissing, oneOf, runCommand, timeOf, UsageError } from './command.ts';
 import type { Database } from '@triplock/postgres';
 import { required, type Config } from './config.ts';
 import {
@@ -70,6 +70,10 @@ PUBSUB_PROJECT_ID  for refused messages: whose events topic they go to; PUBSUB_E
 LEDGER_STORE   where the ledger is: postgres (default), or spanner with SPANNER_DATABASE
 `;
 
+const verbs = ['list', 'show', 'redrive', 'dismiss'] as const;
+/** Where one is to be had. */
+const anyId = 'one that npm run dead-letters -- list shows';
+
 /** What a command line asks for. */
 type Action =
   | { verb: 'list'; wanted: Wanted }
@@ -108,7 +112,8 @@ export function deadLetters(caller: Caller): Promise<void> {
 }
 
 /** @throws UsageError before anything is opened when the words make no action. */
-function actionOf([verb, ...words]: readonly string[], asked: Asked): Action {
+function actionOf([word, ...words]: readonly string[], asked: Asked): Action {
+  const verb = oneOf(word, { what: 'an act', words: verbs });
   const window = windowOf(asked);
   if (window !== undefined && (verb !== 'redrive' || words.length > 0)) {
     throw new UsageError('--partner goes with redrive, and without an ID');
@@ -122,20 +127,20 @@ function actionOf([verb, ...words]: readonly string[], asked: Asked): Action {
       if (first !== undefined) throw new UsageError('list takes no ID');
       return { verb, wanted: asked.dismissed ? 'dismissed' : 'waiting' };
     case 'show':
-      if (first === undefined || ids.length > 1) throw new UsageError('show takes an ID');
+      if (first === undefined) throw isMissing('an ID', anyId);
+      if (ids.length > 1) throw new UsageError('show takes one ID');
       return { verb, id: first };
     case 'redrive': {
       if (window !== undefined) return { verb: 'redrive-window', window, actor: actor() };
-      if (first === undefined) throw new UsageError('redrive takes an ID, or --partner');
+      if (first === undefined) throw isMissing('an ID, or --partner', anyId);
       return { verb, ids, request: { ...actor(), again: asked.again ?? false } };
     }
     case 'dismiss':
-      if (first === undefined) throw new UsageError('dismiss takes an ID');
-      if (actor().why === null) throw new UsageError('say why nothing more is done: --why TEXT');
+      if (first === undefined) throw isMissing('an ID', anyId);
+      if (actor().why === null) throw isMissing('--why', 'in words, why nothing more is done');
       return { verb, ids: ids.map(dismissableOf), actor: actor() };
-    case undefined:
     default:
-      throw new UsageError('say list, show, redrive or dismiss (npm run dead-letters -- --help)');
+      return verb satisfies never;
   }
 }
 

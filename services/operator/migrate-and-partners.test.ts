@@ -212,7 +212,7 @@ test('in production nobody manages a partner without a name and a reason', async
   ]) {
     const { code, stderr } = await run('add', 'acme', ...given);
     assert.equal(code, 2, stderr);
-    assert.match(stderr, /say who you are and why: --by NAME --reason TEXT/);
+    assert.match(stderr, /--(by|reason) is missing: who you are and why, as --by NAME/);
   }
   assert.equal((await run('list')).stdout, '');
   assert.equal((await run('add', 'acme', '--by', 'ada', '--reason', 'a new partner')).code, 0);

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
-import { UsageError } from './command.ts';
+import { isMissing, UsageError } from './command.ts';
 
 const statements = loadStatements(import.meta.url, 'operator-acts.sql', [
   'lastLetterActs',
@@ -28,7 +28,7 @@ export type LetterAct = PastAct & { act: 'redrive' | 'dismiss' };
 export function whoActs(by: string | undefined): string {
   const name = (by ?? userName() ?? '').trim();
   if (name !== '') return name;
-  throw new UsageError(by === undefined ? 'say who you are: --by NAME' : '--by takes a name');
+  throw by === undefined ? isMissing('--by', 'who you are') : new UsageError('--by takes a name');
 }
 
 /** What was done last about each of these dead letters that anything was done about. */

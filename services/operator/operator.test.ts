@@ -102,6 +102,39 @@ test('anything else is refused by the name of the option', () => {
   }
 });
 
+test('whatever a command lacks is named with what it takes, before anything is opened', async () => {
+  const roles = 'one of viewer, operator, admin';
+  const lacking: [string[], string][] = [
+    [['operators'], 'an act is missing: one of list, add, role, rotate, revoke'],
+    [['operators', 'add'], 'a NAME is missing: npm run operators -- add NAME'],
+    [['operators', 'add', 'ada'], `--role is missing: ${roles}`],
+    [['operators', 'role', 'ada'], `--role is missing: ${roles}`],
+    [['operators', 'add', 'ada', '--role', 'boss'], `--role takes ${roles}, not 'boss'`],
+    [['operators', 'give', 'ada'], 'an act takes one of list, add, role, rotate, revoke, not'],
+    [['partners'], 'an act is missing: one of list, log, add, rotate-key, '],
+    [['partners', 'add'], 'ID is missing: npm run partners -- add ID'],
+    [['partners', 'card-numbers', 'acme'], 'allowed|refused is missing: '],
+    [['partners', 'card-numbers', 'acme', 'some'], 'card-numbers takes one of allowed, refused'],
+    [['partners', 'rotate-secret', 'acme'], 'ENDPOINT is missing: '],
+    [['dead-letters'], 'an act is missing: one of list, show, redrive, dismiss'],
+    [['dead-letters', 'show'], 'an ID is missing: '],
+    [['dead-letters', 'redrive'], 'an ID, or --partner is missing: '],
+    [['dead-letters', 'dismiss', 'kafka:0:1'], '--why is missing: '],
+    [['republish'], '--since is missing: a time such as '],
+    [['rewind'], '--since is missing: a time such as '],
+    [['audit', 'acknowledge'], 'an ID is missing: '],
+    [['audit', 'acknowledge', '1'], '--reason is missing: '],
+    [['trace'], 'an id is missing: '],
+  ];
+  const ran = await Promise.all(lacking.map(([words]) => runOperator(words)));
+  for (const [n, { code, stderr }] of ran.entries()) {
+    const [words, begins] = lacking[n]!;
+    assert.equal(code, 2, stderr);
+    assert.ok(stderr.startsWith(`triplock ${words[0]}: ${begins}`), stderr);
+    assert.equal(stderr.trim().split('\n').length, 1, stderr);
+  }
+});
+
 test('money is shown in major units with its currency, to the last minor unit', () => {
   assert.equal(formatMoney(1_250n, 'EUR'), '12.50 EUR');
   assert.equal(formatMoney(5, 'USD'), '0.05 USD');

@@ -8,7 +8,7 @@ import {
 } from '@triplock/partners';
 import type { EndpointId, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { type Database, openForCommand } from '@triplock/postgres';
-import { CommandError, runCommand, UsageError } from './command.ts';
+import { CommandError, isMissing, oneOf, runCommand, UsageError } from './command.ts';
 import { required, type Config } from './config.ts';
 import { atAddress, operatorFor, type Caller } from './operator.ts';
 import { whoActs } from './operator-acts.ts';
@@ -95,30 +95,56 @@ function actorOf(given: { by?: string; reason?: string }, { TRIPLOCK_MODE: mode 
   const why = given.reason?.trim() || null;
   const isNamed = given.by !== undefined && why !== null;
   if (mode === 'production' && !isNamed) {
-    throw new UsageError('say who you are and why: --by NAME --reason TEXT');
+    const what = given.by === undefined ? '--by' : '--reason';
+    throw isMissing(what, 'who you are and why, as --by NAME --reason TEXT');
   }
   return { by: whoActs(given.by), why };
 }
 
+/** Every act, with the words that it takes. */
+const acts = {
+  list: [],
+  log: ['[ID]'],
+  add: ['ID'],
+  'rotate-key': ['ID'],
+  'revoke-key': ['ID', 'KEYPREFIX'],
+  'card-numbers': ['ID', 'allowed|refused'],
+  'rotate-secret': ['ID', 'ENDPOINT'],
+  'reseal-secrets': [],
+} as const;
+
 /** @throws UsageError before anything is opened when the words make no action. */
-function actionOf([verb, id, prefix, ...rest]: readonly string[], again: boolean) {
-  if (rest.length > 0) throw new UsageError('too many arguments (npm run partners -- --help)');
-  if (verb === 'list' && id === undefined) return list;
-  if (verb === 'log' && prefix === undefined)
-    return log(id === undefined ? undefined : partnerIdOf(id));
-  if (verb === 'reseal-secrets' && id === undefined) return resealSecrets;
-  if (verb === 'add' && prefix === undefined) return addPartner(partnerIdOf(id));
-  if (verb === 'rotate-key' && prefix === undefined) return rotateKey(partnerIdOf(id));
-  if (verb === 'revoke-key' && prefix !== undefined) return revokeKey(partnerIdOf(id), prefix);
-  if (verb === 'card-numbers' && (prefix === 'allowed' || prefix === 'refused'))
-    return setCardNumbers(partnerIdOf(id), prefix === 'allowed');
-  if (verb === 'rotate-secret' && prefix !== undefined) {
-    return rotateSecret(partnerIdOf(id), endpointIdOf(prefix), again ? 'even-early' : 'rested');
+function actionOf([verb, ...given]: readonly string[], again: boolean) {
+  const act = oneOf(verb, { what: 'an act', words: Object.keys(acts) as (keyof typeof acts)[] });
+  const takes: readonly string[] = acts[act];
+  const usage = ['npm run partners --', act, ...takes].join(' ');
+  const lacking = takes.slice(given.length).find((word) => !word.startsWith('['));
+  if (lacking !== undefined) throw isMissing(lacking, usage);
+  const extra = given[takes.length];
+  if (extra !== undefined) throw new UsageError(`unexpected argument '${extra}': ${usage}`);
+  const [id, word = ''] = given;
+  switch (act) {
+    case 'list':
+      return list;
+    case 'log':
+      return log(id === undefined ? undefined : partnerIdOf(id));
+    case 'reseal-secrets':
+      return resealSecrets;
+    case 'add':
+      return addPartner(partnerIdOf(id));
+    case 'rotate-key':
+      return rotateKey(partnerIdOf(id));
+    case 'revoke-key':
+      return revokeKey(partnerIdOf(id), word);
+    case 'card-numbers': {
+      const wanted = oneOf(word, { what: act, words: ['allowed', 'refused'] });
+      return setCardNumbers(partnerIdOf(id), wanted === 'allowed');
+    }
+    case 'rotate-secret':
+      return rotateSecret(partnerIdOf(id), endpointIdOf(word), again ? 'even-early' : 'rested');
+    default:
+      return act satisfies never;
   }
-  const wanted =
-    'list, log, add ID, rotate-key ID, revoke-key ID KEYPREFIX, card-numbers ID allowed|refused, ' +
-    'rotate-secret ID ENDPOINT or reseal-secrets';
-  throw new UsageError(`expected ${wanted} (npm run partners -- --help)`);
 }
 
 /** @throws UsageError when the word can be no partner's ID. */

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Outbox } from '@triplock/ledger';
 import { loadSql, type Database, type Queryable } from '@triplock/postgres';
 import { openPublisher } from '@triplock/transport';
-import { runCommand, timeOf, UsageError, wordsOf } from './command.ts';
+import { isMissing, runCommand, timeOf, UsageError, wordsOf } from './command.ts';
 import { outboxSettings, required, type Config } from './config.ts';
 import {
   operatorFor,
@@ -192,7 +192,9 @@ export async function republishAtOnce(
  * @throws UsageError when it is no time, or lies ahead.
  */
 export function parseSince(text: string | undefined, now: Date): Date {
-  const time = timeOf(text ?? '', { option: 'since' })!;
+  const time = timeOf(text, { option: 'since' });
+  if (time === undefined)
+    throw isMissing('--since', 'a time such as 2026-11-20T08:00:00Z, or a day');
   if (time >= now) throw new UsageError(`--since lies ahead: it is ${now.toISOString()}`);
   return time;
 }

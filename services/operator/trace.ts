@@ -1,6 +1,6 @@
 import { parseIdempotencyKey } from '@triplock/contracts';
 import { deriveTxnId, isTxnId, type PartnerId, type TxnId } from '@triplock/payments';
-import { CommandError, runCommand, UsageError } from './command.ts';
+import { CommandError, isMissing, runCommand, UsageError } from './command.ts';
 import { describeCopyUntil, type EventRow } from './effects.ts';
 import { operatorFor, type Caller } from './operator.ts';
 import {
@@ -64,7 +64,7 @@ export function trace(caller: Caller): Promise<void> {
  * @throws UsageError when they are neither.
  */
 export function txnIdFrom([first, key]: readonly string[]): TxnId {
-  if (first === undefined) throw new UsageError('give an id, or a partner and a key');
+  if (first === undefined) throw isMissing('an id', 'that of a 202, or a partner and a key');
   if (key === undefined) {
     if (isTxnId(first)) return first;
     throw new UsageError(`'${first}' is not an id: give the id of a 202, or a partner and a key`);

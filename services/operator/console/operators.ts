@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { loadStatements, type Queryable } from '@triplock/postgres';
-import { CommandError, runCommand, UsageError } from '../command.ts';
+import { CommandError, isMissing, oneOf, runCommand, UsageError } from '../command.ts';
 import { operatorFor, withDatabase, type Caller } from '../operator.ts';
 import { whoActs } from '../operator-acts.ts';
 import { openTerminal, renderList } from '../terminal.ts';
@@ -38,6 +38,8 @@ const sql = loadStatements(import.meta.url, 'operators.sql', [
   'revokeOperator',
   'listOperators',
 ]);
+
+const verbs = ['list', 'add', 'role', 'rotate', 'revoke'] as const;
 
 /** What a command line asks for. */
 type Action =
@@ -143,16 +145,18 @@ function doneTo(rows: readonly object[]): Done {
 
 /** @throws UsageError before anything is opened when the words make no action. */
 function actionOf([verb, name]: readonly string[], role: string | undefined): Action {
-  if (verb === 'list' && name === undefined) return { verb };
-  const isKnown = verb === 'add' || verb === 'role' || verb === 'rotate' || verb === 'revoke';
-  if (!isKnown) throw new UsageError('say list, add, role, rotate or revoke, and a NAME');
-  if (name === undefined || !/^[a-z0-9][a-z0-9._@-]{0,62}$/.test(name)) {
-    throw new UsageError('a NAME is 1 to 63 of a-z, 0-9, ".", "_", "@" and "-"');
+  const act = oneOf(verb, { what: 'an act', words: verbs });
+  if (act === 'list') {
+    if (name !== undefined) throw new UsageError('list takes no NAME');
+    return { verb: act };
   }
-  if (verb === 'rotate' || verb === 'revoke') return { verb, name };
-  const wanted = roles.find((each) => each === role);
-  if (wanted === undefined) throw new UsageError(`--role takes ${roles.join(', ')}`);
-  return { verb, name, role: wanted };
+  const like = '1 to 63 of a-z, 0-9, ".", "_", "@" and "-"';
+  if (name === undefined) throw isMissing('a NAME', `npm run operators -- ${act} NAME, ${like}`);
+  if (!/^[a-z0-9][a-z0-9._@-]{0,62}$/.test(name)) {
+    throw new UsageError(`a NAME is ${like}, not '${name}'`);
+  }
+  if (act === 'rotate' || act === 'revoke') return { verb: act, name };
+  return { verb: act, name, role: oneOf(role, { what: '--role', words: roles }) };
 }
 
 type Listed = { operator: string; role: Role; addedAt: Date; revokedAt: Date | null };
