@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { encodePaymentAccepted, encodeFollowUpAccepted } from '@triplock/contracts';
-import { createMetrics, createLogger } from '@triplock/runtime';
+import { createMetrics, createLogger, type Gauge } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { ReceivedRecord } from '@triplock/transport';
 import fc from 'fast-check';
@@ -144,9 +144,12 @@ async function watched(
     metrics,
     logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
   });
+  const before = Date.now() / 1_000;
   await pass();
+  const valueOf = async (gauge: Gauge) => (await gauge.get()).values[0]?.value;
+  assert.ok((await valueOf(metrics.unreadLooked))! >= before);
   const gauges = [metrics.oldestUnreadSeconds, metrics.retentionUsed, metrics.droppedUnread];
-  return Promise.all(gauges.map(async (gauge) => (await gauge.get()).values[0]?.value));
+  return Promise.all(gauges.map(valueOf));
 }
 
 test('the worker’s lag is measured against what Kafka keeps', async () => {

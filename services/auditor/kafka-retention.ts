@@ -25,6 +25,7 @@ export function watchRetention({ unread, readRetention, metrics, logger }: Reten
     ]);
     metrics.oldestUnreadSeconds.set(oldestMs / 1_000);
     metrics.unread.set(Number(records));
+    metrics.unreadLooked.set(Date.now() / 1_000);
     metrics.droppedUnread.set(Number(dropped));
     if (dropped > 0n) {
       logger.error(

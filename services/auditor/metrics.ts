@@ -43,6 +43,8 @@ export type TopicMetrics = {
   retentionUsed: Gauge;
   /** Accepted records that no worker has finished. */
   unread: Gauge;
+  /** When these were counted: who shows them knows how old they are. */
+  unreadLooked: Gauge;
   /** Accepted records that Kafka dropped before a worker read them: lost payments. */
   droppedUnread: Gauge;
 };
@@ -173,6 +175,10 @@ function topicMetrics(registry: Registry): TopicMetrics {
     unread: gauge(
       'triplock_accepted_unread_records',
       'Accepted records that no ledger worker has finished, also while none is running.',
+    ),
+    unreadLooked: gauge(
+      'triplock_accepted_unread_timestamp_seconds',
+      'When this auditor last counted the unread records; 0 before the first time.',
     ),
     droppedUnread: gauge(
       'triplock_accepted_dropped_unread_records',

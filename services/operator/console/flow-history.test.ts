@@ -61,7 +61,40 @@ test('who does not answer is away since then, and the others go on', () => {
   assert.equal(away?.is === 'away' && away.since.getTime(), begin + 4_000);
   assert.ok(perSecond.accepted! > 0);
   history = look(history, ['refused', 'refused'], begin + 8_000);
-  assert.equal(flowIn(history).perSecond.accepted, null, 'nobody tells, which is not 0');
+  assert.equal(flowIn(history).perSecond.accepted, null, 'unknown, which is not 0');
+});
+
+test('what waits for a worker that was just killed is unknown until it was counted again', () => {
+  const worker = { name: 'ledger-worker-1', url: 'http://127.0.0.1:2' };
+  const auditor = { name: 'auditor-1', url: 'http://127.0.0.1:3' };
+  const begin = Date.now();
+  const counted = (at: number, records: number) =>
+    readFigures(
+      [
+        `triplock_accepted_unread_records{service="auditor"} ${records}`,
+        `triplock_accepted_oldest_unread_seconds{service="auditor"} ${records}`,
+        `triplock_accepted_unread_timestamp_seconds{service="auditor"} ${at / 1_000}`,
+      ].join('\n'),
+    );
+  let history = newHistory([worker, auditor]);
+  const look = (worked: ProcessFigures | string, audited: ProcessFigures, afterMs: number) => {
+    const asked = [
+      { ...worker, answer: worked },
+      { ...auditor, answer: audited },
+    ];
+    history = remember(history, asked, begin + afterMs);
+    const { unread, unreadOldest } = flowIn(history).gauges;
+    return [unread, unreadOldest];
+  };
+  const works = readFigures('triplock_worker_records_total{outcome="posted"} 1');
+  assert.deepEqual(look(works, counted(begin, 0), 2_000), [0, 0]);
+  assert.deepEqual(look('refused', counted(begin, 0), 4_000), [null, null], 'counted before that');
+  assert.deepEqual(look('refused', counted(begin, 0), 14_000), [null, null]);
+  assert.deepEqual(look('refused', counted(begin + 15_000, 7), 16_000), [7, 7]);
+  assert.deepEqual(look(works, counted(begin + 15_000, 7), 18_000), [7, 7]);
+  // An auditor that cannot reach Kafka goes on telling what it saw last.
+  assert.deepEqual(look(works, counted(begin + 15_000, 7), 80_000), [null, null]);
+  assert.deepEqual(look(works, readFigures(''), 82_000), [null, null]);
 });
 
 test('it remembers an hour, and says where that begins', () => {

@@ -23,6 +23,7 @@ export const counters = {
 export const gauges = {
   unread: ['triplock_accepted_unread_records', 'largest'],
   unreadOldest: ['triplock_accepted_oldest_unread_seconds', 'largest'],
+  unreadLooked: ['triplock_accepted_unread_timestamp_seconds', 'largest'],
   outboxPending: ['triplock_outbox_pending_rows', 'largest'],
   outboxOldest: ['triplock_outbox_oldest_seconds', 'largest'],
   outboxHeld: ['triplock_outbox_held_rows', 'largest'],
@@ -67,7 +68,10 @@ export type ProcessState = {
   | { is: 'away'; since: Date; why: string }
 );
 
-/** Figures of one moment by the names of the hops; `null` where nobody tells. */
+/**
+ * Figures of one moment by the names of the hops; `null` where they are unknown: no process that
+ * has them answers, or what was counted was counted before its reader went away.
+ */
 export type Flow = {
   at: Date;
   /** From when on there is anything to show: a console that was started again begins anew. */
@@ -231,12 +235,31 @@ function figuresOf({
   const back = (ms: number) => moments.findLast((each) => each.at <= last.at - ms) ?? moments[0]!;
   const [forRate, minuteAgo] = [back(rateMs), back(minuteMs)];
   const seconds = Math.max(1, (last.at - forRate.at) / 1_000);
-  const gaugeFor = (name: GaugeName) => [name, gaugeOf(up, name) ?? null] as const;
+  const looked = lookedSince(processes, last.at);
+  const gaugeFor = (name: GaugeName) => {
+    const telling = unreadNames.includes(name)
+      ? up.filter(({ gauges: told }) => (told.unreadLooked ?? 0) * 1_000 >= looked)
+      : up;
+    return [name, gaugeOf(telling, name) ?? null] as const;
+  };
   return {
     perSecond: byCounter((name) => (last.totals[name] - forRate.totals[name]) / seconds),
     lastMinute: byCounter((name) => last.totals[name] - minuteAgo.totals[name]),
     gauges: Object.fromEntries(gaugeNames.map(gaugeFor)) as Flow['gauges'],
   };
+}
+
+/** What an auditor counts for the workers, every 15 s: a dead worker cannot say what it left. */
+const unreadNames: readonly GaugeName[] = ['unread', 'unreadOldest'];
+/** As old as four of its counts: then it cannot reach Kafka, and nobody knows. */
+const countedAgoMsMax = 60_000;
+
+/** When what is unread has to have been counted to be of now: after the last worker went away. */
+function lookedSince(processes: History['processes'], at: number): number {
+  const left = processes.flatMap(({ state }) =>
+    state.service === 'ledger-worker' && state.is === 'away' ? state.since.getTime() : [],
+  );
+  return Math.max(at - countedAgoMsMax, ...left);
 }
 
 /** What there is to show. */

@@ -94,8 +94,9 @@ const figures: Readonly<Record<HopName, (flow: Flow) => HopFigures>> = {
     oldest: gauges.notifierOldest,
     beneath: html`<p class="small">
       ${say.channels.webhooks} → ${say.partner}:
-      <b>${figure(perSecond.delivered, rate)}</b> ${say.perSecond},
-      <b>${figure(gauges.webhooksWaiting, number)}</b> ${say.waiting}
+      <b>${figure(perSecond.delivered, rate)}</b
+      >${perSecond.delivered !== null && html` ${say.perSecond}`},
+      ${counted(gauges.webhooksWaiting, say.waiting)}
       ${age(gauges.webhooksOldest)}${some(gauges.webhooksParked, say.parked)}
     </p>`,
   }),
@@ -135,17 +136,18 @@ function hop(flow: Flow, name: HopName): Html {
     ${
       caught !== undefined &&
       html`<span class="caught ${caught !== null && caught > 0 && 'some'}">
-        ${figure(caught, number)} ${say.caught}
+        ${counted(caught, say.caught)}
       </span>`
     }
     ${
       inHand !== undefined &&
-      html`<p class="small"><b>${figure(inHand, number)}</b> ${say.inHand} ${age(oldest)}</p>`
+      html`<p class="small">${counted(inHand, say.inHand)} ${age(oldest)}</p>`
     }
     ${beneath}
     <span class="lamp ${isDown && 'bad'}">
-      ${mine.length === 0 ? say.unknown : say.up(up, mine.length)}
+      ${mine.length === 0 ? say.noProcess : say.up(up, mine.length)}
     </span>
+    ${isAway && html`<p class="small">${say.whyUnknown.hop}</p>`}
   </section>`;
 }
 
@@ -164,8 +166,10 @@ function channel({ perSecond, gauges }: Flow, name: 'kafka' | 'outbox' | 'pubsub
     <span class="name">${say.channels[name]}</span>${pipe(waits.passes)}
     ${
       waits.many !== undefined &&
-      html`<span>${figure(waits.many, number)} ${say.waiting}</span>
-        <span>${age(waits.oldest)}</span>`
+      html`<span>${counted(waits.many, say.waiting)}</span>
+        <span>
+          ${waits.many === null && name !== 'pubsub' ? say.whyUnknown[name] : age(waits.oldest)}
+        </span>`
     }
     ${name === 'outbox' && html`<span>${some(gauges.outboxHeld, say.held)}</span>`}
   </div>`;
@@ -175,8 +179,15 @@ function pipe(perSecond: number | null): Html {
   return html`<span class="pipe ${perSecond !== null && perSecond > 0 && 'moving'}"></span>`;
 }
 
+/** A figure with what it counts: `3 waiting`, or `waiting: unknown`, which is not none. */
+function counted(value: number | null | undefined, what: string): Html {
+  return value === null || value === undefined
+    ? html`${what}: ${say.unknown}`
+    : html`<b>${number(value)}</b> ${what}`;
+}
+
 function figure(value: number | null | undefined, form: (value: number) => string): string {
-  return value === null || value === undefined ? say.untold : form(value);
+  return value === null || value === undefined ? say.unknown : form(value);
 }
 
 /** Of what waits for longer than a minute the age is a warning, as the alerts have it. */

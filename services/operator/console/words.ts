@@ -107,9 +107,15 @@ export const words = {
     oldest: 'oldest',
     held: 'held behind a parked event',
     parked: 'parked',
-    untold: 'nobody tells',
+    unknown: 'unknown',
+    /** Why a figure is: of a hop, and of what is between two. */
+    whyUnknown: {
+      hop: 'unknown while no process of it answers',
+      kafka: 'unknown until an auditor has counted again',
+      outbox: 'unknown while no dispatcher answers',
+    },
     up: (up: number, all: number) => `${up} of ${all} up`,
-    unknown: 'no process is known',
+    noProcess: 'no process is known',
     hour: 'The last hour',
     begins: (from: string) =>
       `These begin at ${from}, when this console was started: it remembers an hour, and nothing longer than itself.`,
