@@ -63,6 +63,24 @@ test('the bench sends payments, sees each of them delivered, and reports what th
   assert.ok(ratio > 1, 'a payment costs more than an empty POST');
 });
 
+test('status shows where people and programs find the system, what keeps what, and whether claims are warm', async () => {
+  const { gateway, console } = await upSystem();
+  const { code, stdout } = await command('status');
+  assert.equal(code, 0, stdout);
+  const facts = Object.fromEntries(
+    [...stdout.matchAll(/^([a-z]+) {2,}(\S.*)$/gm)].map(([, name, fact]) => [name, fact!]),
+  );
+  assert.equal(facts['docs'], `${gateway}/docs`);
+  assert.equal(facts['console'], `${console}/`);
+  assert.match(facts['mode']!, /^demo, (native: processes|docker: containers)$/);
+  assert.match(facts['claims']!, /^in (redis|postgres|hybrid|dynamodb), (warm|cold)$/);
+  assert.match(facts['ledger']!, /^in (postgres|spanner)$/);
+  const { stdout: json } = await command('status', '--json');
+  const { claimState, ready } = JSON.parse(json) as { claimState: string; ready: boolean };
+  assert.equal(ready, true);
+  assert.equal(facts['claims']!.split(', ')[1], claimState);
+});
+
 test('Ctrl-C ends a bench of a running system at once and leaves that up', async () => {
   const { processes: running } = await systemStatus({ home, withinMs: 60_000 });
   assert.deepEqual(new Set(running.map(({ state }) => state)), new Set(['ready']));
@@ -109,7 +127,7 @@ test('a demo stops the system that it started', async (t) => {
   const own = mkdtempSync(join(dirname(home), 'demo-'));
   t.after(async () => {
     await takeDown({ home: own, data: 'forget' });
-    rmSync(own, { recursive: true });
+    rmSync(own, { recursive: true, force: true });
   });
   const { code, output } = await interruptAt(/guard 1 claims/, ['demo', '--parts', 'native'], {
     of: own,

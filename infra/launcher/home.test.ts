@@ -5,19 +5,25 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
+  readFileSync,
   realpathSync,
+  rmdirSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { generateSealingKey } from '@triplock/runtime';
 import { freePort, testEndpoints } from '@triplock/testing';
+import { bringUpParts } from './bring-up.ts';
 import type { PartEndpoints } from './endpoints.ts';
 import { createHome, homeAt, homeWithout, separateHomes, sealingKeysIn } from './home.ts';
+import { withLock } from './lock.ts';
 import { kafka } from './parts/kafka.ts';
 import { postgres } from './parts/postgres.ts';
 import { redis } from './parts/redis.ts';
@@ -26,10 +32,17 @@ import { startTimeOf } from './processes/identity.ts';
 import { lastLines } from './processes/logs.ts';
 import { findStranger, startProcess, waitUntilReady } from './processes/start.ts';
 import { withDatabase } from './provision/database.ts';
-import { openReservations } from './ports.ts';
+import { openReservations, reservationsFolder } from './ports.ts';
 import { openSession, readState, writeState } from './session.ts';
 import { takeDown } from './take-down.ts';
-import { type Checkout, givenBrokers, processesOf, testCheckout, testHome } from './test/home.ts';
+import {
+  type Checkout,
+  givenBrokers,
+  processesOf,
+  runScript,
+  testCheckout,
+  testHome,
+} from './test/home.ts';
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
@@ -202,6 +215,47 @@ test('Redis, Kafka and PostgreSQL of another home are not taken for one’s own'
   await assert.rejects(probeOwn(redis, store, own), /process \d+ answers instead of/);
   await assert.rejects(probeOwn(kafka, brokers, own), /answers instead of a-cluster-of-our-own/);
   await assert.rejects(probeOwn(postgres, database, own), /the server of .* answers/);
+});
+
+test('down --volumes leaves nothing of a home anywhere, and says what it keeps and where', async (t) => {
+  const home = testHome(t);
+  const { kafka, pubsub } = await bringUpParts({ home });
+  assert.ok(kafka !== '' && pubsub !== '');
+  const postgres = realpathSync(join(home, 'data', 'postgres'));
+  const { ports } = readState(homeAt(home));
+  const reserved = () =>
+    readdirSync(reservationsFolder)
+      .filter((name) => /^\d+\.\d+$/.test(name))
+      .filter((name) => readFileSync(join(reservationsFolder, name), 'utf8').includes(home));
+  assert.ok(reserved().length >= Object.keys(ports).length / 2);
+
+  mkdirSync(join(home, 'load'));
+  const first = await runScript(['down', '--volumes', '--home', home]);
+  assert.equal(first.code, 0, first.stderr);
+  assert.match(first.stdout, /^kept: \/.*: fetched programs, for every clone of this user$/m);
+  assert.match(first.stdout, /^kept: \/.*\/load: reports of load$/m);
+  assert.deepEqual(readdirSync(home), ['load']);
+  assert.deepEqual([existsSync(postgres), reserved(), processesOf(home)], [false, [], []]);
+
+  rmdirSync(join(home, 'load'));
+  await bringUpParts({ home });
+  await runScript(['down', '--volumes', '--home', home]);
+  assert.equal(existsSync(home), false);
+});
+
+test('a lock that leaves nothing is held by one at a time all the same', async (t) => {
+  const file = join(testHome(t), 'lock');
+  const { signal } = new AbortController();
+  let held = 0;
+  const once = () =>
+    withLock(file, { report: () => undefined, signal, leavesNothing: () => true }, async () => {
+      held += 1;
+      assert.equal(held, 1);
+      await setImmediate();
+      held -= 1;
+    });
+  await Promise.all(Array.from({ length: 8 }, once));
+  assert.deepEqual(readdirSync(dirname(file)), []);
 });
 
 test('down ends what lived beside a home too, and leaves other homes below it alone', async (t) => {

@@ -33,12 +33,15 @@ export async function launch({ commands, operators, root, name, args }) {
 function run(file, { root, words }) {
   const node = nodeIn(root);
   const follow = new URL('./follow-launcher.mjs', import.meta.url).href;
+  // What takes the compiled code away would write its own there when it ends.
+  const isForgetting = file.endsWith('/down.ts') && words.includes('--volumes');
+  const cache = join(root, '.triplock', 'compiled');
   // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
   const flags = ['--disable-warning=TimeoutNegativeWarning', '--import', follow];
   const child = spawn(node, [...flags, file, ...words], {
     cwd: process.cwd(),
     // Compiled code is kept, types already stripped: the second start takes half the time.
-    env: { NODE_COMPILE_CACHE: join(root, '.triplock', 'compiled'), ...process.env },
+    env: { ...(!isForgetting && { NODE_COMPILE_CACHE: cache }), ...process.env },
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])

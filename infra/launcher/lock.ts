@@ -14,11 +14,11 @@ export function thisProcess(): Owner {
 
 /**
  * Runs `work` while no other launcher holds the lock file; waits for a live owner and takes over
- * from a dead one.
+ * from a dead one. What is left of it says that nobody holds it, unless `leavesNothing`.
  */
 export async function withLock<Result>(
   file: string,
-  waiting: { report: Report; signal: AbortSignal },
+  waiting: { report: Report; signal: AbortSignal; leavesNothing?: () => boolean },
   work: () => Promise<Result>,
 ): Promise<Result> {
   let reported = false;
@@ -28,7 +28,9 @@ export async function withLock<Result>(
       try {
         return await work();
       } finally {
-        rewrite<Lock>(taken.name, null);
+        // Who waits finds it gone, and makes it anew.
+        if (waiting.leavesNothing?.()) rmSync(taken.name, { force: true });
+        else rewrite<Lock>(taken.name, null);
       }
     }
     const { pid } = taken.holder!;
@@ -57,10 +59,10 @@ export function isLocked(file: string): boolean {
 }
 
 /**
- * Takes what the files `<file>.<n>` are about: the one with the highest n says who has it. It is
- * never removed, only followed by n + 1, which is linked and so made by one alone: a process that
- * was killed at any line leaves a file behind whose owner is dead, and it is no matter who follows
- * it. A file that is removed because its owner looked dead may be another's by then.
+ * Takes what the files `<file>.<n>` are about: the one with the highest n says who has it. Nobody
+ * removes it but who has it; it is followed by n + 1, which is linked and so made by one alone: a
+ * process that was killed at any line leaves a file behind whose owner is dead, and it is no matter
+ * who follows it. A file that is removed because its owner looked dead may be another's by then.
  */
 export function take<Holder>(
   file: string,
@@ -78,16 +80,31 @@ export function take<Holder>(
     }
     const name = `${file}.${last + 1}`;
     if (!linkNew(name, mine)) continue;
-    // One that was followed and removed between our look and our link would be ours by name alone.
-    if (highest(file) > last + 1) {
+    // One that was followed and removed between our look and our link would be ours by name alone:
+    // whoever followed it is above us, or below where nothing was left of it in between.
+    const lower = numbersOf(file).filter((n) => n <= last);
+    const isTakenBelow = lower.some((n) => {
+      const text = ifThere(() => readFileSync(`${file}.${n}`, 'utf8'));
+      return text !== undefined && isTaken(JSON.parse(text) as Holder);
+    });
+    if (highest(file) > last + 1 || isTakenBelow) {
       rmSync(name, { force: true });
       continue;
     }
-    for (const lower of numbersOf(file).filter((n) => n <= last)) {
-      rmSync(`${file}.${lower}`, { force: true });
-    }
+    for (const n of lower) rmSync(`${file}.${n}`, { force: true });
     return { outcome: 'ours', name };
   }
+}
+
+/** Removes what is left of a lock that nobody holds. */
+export async function removeLock(file: string): Promise<void> {
+  if (highest(file) === 0 || isLocked(file)) return;
+  const { signal } = new AbortController();
+  await withLock(
+    file,
+    { report: () => undefined, signal, leavesNothing: () => true },
+    async () => {},
+  );
 }
 
 /** Says otherwise about what is ours: nobody else changes or removes a file whose owner lives. */

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { LauncherError, UsageError } from './errors.ts';
-import { defaultHome, homeAt, type Home } from './home.ts';
+import { defaultHome, homeAt, readJson, type Home } from './home.ts';
 import { rewrite, take, thisProcess, type Owner } from './lock.ts';
 import { isSameProcess } from './processes/identity.ts';
 import { readState, type Reservations, type Session } from './session.ts';
@@ -133,7 +133,7 @@ function hash(text: string): number {
 type Reservation = { home: string; launcher?: Owner };
 
 /** One folder for the user on this machine, whatever TMPDIR says: clones differ in that. */
-const folder = join('/tmp', `triplock-ports-${process.getuid?.() ?? 'user'}`);
+export const reservationsFolder = join('/tmp', `triplock-ports-${process.getuid?.() ?? 'user'}`);
 
 /**
  * Opens the reservations for a home. Call `reserve` under the home's lock. A launcher that was
@@ -146,7 +146,9 @@ export function openReservations(home: Home): Reservations {
     reserve(port) {
       if (held.has(port)) return true;
       ensureFolder();
-      const taken = take(join(folder, String(port)), mine, (other) => isAnothers(other, mine));
+      const taken = take(join(reservationsFolder, String(port)), mine, (other) =>
+        isAnothers(other, mine),
+      );
       if (taken.outcome === 'taken') return false;
       held.set(port, taken.name);
       return true;
@@ -158,6 +160,19 @@ export function openReservations(home: Home): Reservations {
   };
 }
 
+/**
+ * Removes what is left of a home's reservations. Call it under the home's lock, when none of its
+ * processes lives: nobody else would have it as the home's.
+ */
+export function forgetReservations({ folder: home }: Home): void {
+  if (!existsSync(reservationsFolder)) return;
+  for (const name of readdirSync(reservationsFolder).filter((each) => /^\d+\.\d+$/.test(each))) {
+    const file = join(reservationsFolder, name);
+    const reserved = readJson(file) as Reservation | undefined;
+    if (reserved?.home === home) rmSync(file, { force: true });
+  }
+}
+
 /** Under the lock of our own home, what an earlier launcher reserved for it is ours. */
 function isAnothers({ home, launcher }: Reservation, mine: Reservation): boolean {
   if (home === mine.home) return false;
@@ -167,8 +182,10 @@ function isAnothers({ home, launcher }: Reservation, mine: Reservation): boolean
 
 /** @throws LauncherError where the folder is another user's, who knew its name. */
 function ensureFolder(): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const { uid } = lstatSync(folder);
-  if (lstatSync(folder).isDirectory() && uid === (process.getuid?.() ?? uid)) return;
-  throw new LauncherError(`${folder} should be a folder of this user: look at it and remove it`);
+  mkdirSync(reservationsFolder, { recursive: true, mode: 0o700 });
+  const { uid } = lstatSync(reservationsFolder);
+  if (lstatSync(reservationsFolder).isDirectory() && uid === (process.getuid?.() ?? uid)) return;
+  throw new LauncherError(
+    `${reservationsFolder} should be a folder of this user: look at it and remove it`,
+  );
 }

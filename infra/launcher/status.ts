@@ -79,6 +79,27 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
   };
 }
 
+/** `cold`: claims were lost, and the ledger answers for them. */
+export type ClaimState = 'warm' | 'cold';
+
+/**
+ * What the gateways say of their claims, in two seconds: cold where any does, since they share the
+ * store, and it may have just been lost. `undefined` when none can say.
+ */
+export async function askClaimState({ services }: Endpoints): Promise<ClaimState | undefined> {
+  const gateways = services.filter(({ service }) => service === 'ingest-gateway');
+  const states = await Promise.all(
+    gateways.map(({ health }) => readClaimState(new URL('/claims', health)).catch(() => undefined)),
+  );
+  return states.find((state) => state === 'cold') ?? states.find((state) => state !== undefined);
+}
+
+async function readClaimState(url: URL): Promise<ClaimState | undefined> {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(probeLimitMs) });
+  const { state } = (await answer.json()) as { state?: string };
+  return state === 'warm' || state === 'cold' ? state : undefined;
+}
+
 /** Whether a process runs, without a question whether it is ready. */
 export type RunState = 'running' | 'paused' | 'gone';
 

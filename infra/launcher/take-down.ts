@@ -1,8 +1,9 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
 import { forgetData } from './data-in-memory.ts';
 import {
+  compiledCode,
   defaultHome,
   type Home,
   homeAt,
@@ -10,8 +11,11 @@ import {
   partsCache,
   separateHomes,
 } from './home.ts';
-import { withLock } from './lock.ts';
+import type { RunMode } from './choices.ts';
+import { removeLock, withLock } from './lock.ts';
+import { usualPartsCache } from './parts/installed.mjs';
 import { removePostgresData } from './parts/postgres-data.ts';
+import { forgetReservations } from './ports.ts';
 import { isSameProcess } from './processes/identity.ts';
 import { removeStrays, stopProcess } from './processes/stop.ts';
 import { agent } from './service-table.ts';
@@ -42,7 +46,9 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     rmSync(each, { recursive: true, force: true });
   }
   const { signal } = new AbortController();
-  return withLock(home.lock, { report, signal }, async () => {
+  let outcome: 'kept' | 'forgotten' = 'kept';
+  const leavesNothing = () => outcome === 'forgotten';
+  await withLock(home.lock, { report, signal, leavesNothing }, async () => {
     const session = openSession(home, { report, signal });
     await removeStrays(session);
     rmSync(home.endpoints, { force: true });
@@ -53,10 +59,23 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     session.state.replicas = 0;
     delete session.state.agent;
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
-    if (data === 'forget') forgetHome(session);
-    else if (existsSync(home.state)) writeState(home, session.state);
-    return data === 'forget' ? 'forgotten' : 'kept';
+    if (data === 'forget') {
+      await forgetHome(session);
+      outcome = 'forgotten';
+    } else if (existsSync(home.state)) writeState(home, session.state);
   });
+  if (leavesNothing()) removeIfEmpty(home.folder);
+  return outcome;
+}
+
+/** Whoever began to use it meanwhile keeps it. */
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST' && code !== 'ENOENT') throw error;
+  }
 }
 
 /**
@@ -86,18 +105,42 @@ async function takeDownContainers(session: Session, data: TakeDown['data']): Pro
   await compose({ home, args: ['down', '--remove-orphans', ...volumes], signal });
 }
 
-function forgetHome({ home, report }: Session): void {
+async function forgetHome({ home, report }: Session): Promise<void> {
   removePostgresData(join(home.data, 'postgres'));
+  forgetReservations(home);
+  await removeLock(join(home.folder, 'load.lock'));
   forgetData(home.data);
   for (const each of [home.logs, home.credentials, home.state]) {
     rmSync(each, { recursive: true, force: true });
   }
   rmSync(join(home.folder, 'partners.json'), { force: true });
-  // Where a clone fetched programs for itself alone.
-  if (home.folder === defaultHome && partsCache() !== oldPartsCache) {
-    rmSync(oldPartsCache, { recursive: true, force: true });
+  if (home.folder === defaultHome) {
+    rmSync(compiledCode, { recursive: true, force: true });
+    // Where a clone fetched programs for itself alone.
+    if (partsCache() !== oldPartsCache) rmSync(oldPartsCache, { recursive: true, force: true });
   }
   // Last: what it seals is gone.
   for (const keys of [home.webhookKeys, home.actionKeys]) rmSync(keys, { force: true });
   report('its data is forgotten');
+}
+
+/**
+ * What forgetting a home leaves, and where: what other homes or clones have too, and what a person
+ * made.
+ */
+export function keptBy({ folder }: Home, parts: RunMode | undefined): string[] {
+  const cache = usualPartsCache();
+  const others = existsSync(folder)
+    ? readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    : [];
+  return [
+    ...(parts === 'docker' ? ['the images of its containers: docker image ls'] : []),
+    ...(existsSync(cache) ? [`${cache}: fetched programs, for every clone of this user`] : []),
+    ...others.map(({ name }) => {
+      const path = join(folder, name);
+      if (name === 'load') return `${path}: reports of load`;
+      const isHome = existsSync(homeAt(path).state);
+      return isHome ? `${path}: an instance of its own (--home)` : path;
+    }),
+  ];
 }

@@ -23,7 +23,7 @@ import { readConfig, type Config } from './config.ts';
 import type { Gateway } from './gateway.ts';
 import { openAdmission, openBacklog } from './http/admission.ts';
 import { gatewayMetrics, measureRequests } from './http/metrics.ts';
-import { checkClaims, checkLedger, checkPostgres } from './http/readiness.ts';
+import { checkClaims, checkLedger, checkPostgres, showClaimState } from './http/readiness.ts';
 import { createHttpServer, type HttpServerOptions } from './http/server.ts';
 import { addGatewayRoutes } from './routes/gateway-routes.ts';
 import { ingestGateway } from './service.ts';
@@ -93,6 +93,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
       postgres: checkPostgres(partners, claims),
       ...(store.store !== 'postgres' && { [store.store]: checkLedger(ledger, claims) }),
     },
+    routes: { 'GET /claims': showClaimState(claims) },
   });
 });
 

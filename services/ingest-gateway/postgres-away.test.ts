@@ -55,6 +55,20 @@ test('a warm gateway goes on accepting while PostgreSQL is away, and says so', a
   assert.equal((await gateway.get(before.headers.get('location')!)).status, 200);
 });
 
+test('a gateway tells operators whether its claims are warm, were lost, or cannot be asked', async (t) => {
+  const { gateway, redis } = await aGateway(t);
+  const tells = async () => {
+    const answer = await gateway.admin('/claims');
+    return [answer.status, ((await answer.json()) as { state?: string }).state];
+  };
+  assert.equal((await gateway.post(body, key('before'))).status, 202);
+  assert.deepEqual(await tells(), [200, 'warm']);
+  await redis.command('FLUSHALL');
+  assert.deepEqual(await tells(), [200, 'cold']);
+  await redis.kill();
+  assert.deepEqual(await tells(), [503, undefined]);
+});
+
 test('PostgreSQL that stands still delays nobody by more than a moment', async (t) => {
   const { gateway, postgres, readiness } = await aGateway(t);
   assert.equal((await gateway.post(body, key('before'))).status, 202);

@@ -1,15 +1,24 @@
-import { isWholeSystem } from '../endpoints.ts';
+import { type Endpoints, isWholeSystem } from '../endpoints.ts';
 import { startCommand } from '../home.ts';
 import { withoutPassword } from '../parts/part.ts';
-import { type ProcessStatus, systemStatus } from '../status.ts';
+import {
+  askClaimState,
+  type ClaimState,
+  type ProcessStatus,
+  systemStatus,
+  type SystemStatus,
+} from '../status.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `
 npm run status -- [options]
 
-Shows every process and whether it is ready. Exit code 0 when everything is, else 1.
+Shows every process and whether it is ready, where people and programs find the system, and what it
+keeps where: claims are cold after they were lost, and the ledger answers for them. Exit code 0 when
+everything is ready, else 1.
 
-  --json       prints addresses, demo partners and services, as endpoints.json has them
+  --json       prints addresses, demo partners and services, as endpoints.json has them, and
+               claimState: warm, cold, or null where no gateway can say
   --home DIR   the instance (.triplock)
   --help
 `;
@@ -27,6 +36,7 @@ const nothingUp = {
   partners: [],
   catcher: null,
   services: [],
+  claimState: null,
 };
 
 await runCommand({
@@ -36,22 +46,43 @@ await runCommand({
   run: async ({ values }) => {
     const status = await systemStatus(values.home === undefined ? {} : { home: values.home });
     process.exitCode = status.ready ? 0 : 1;
+    const { endpoints, processes, ...now } = status;
+    const isWhole = endpoints !== undefined && isWholeSystem(endpoints);
+    const claimState = isWhole ? ((await askClaimState(endpoints)) ?? null) : null;
     if (values.json) {
-      const { endpoints, ...now } = status;
-      process.stdout.write(`${JSON.stringify({ ...nothingUp, ...endpoints, ...now }, null, 2)}\n`);
+      const all = { ...nothingUp, ...endpoints, ...now, processes, claimState };
+      process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
       return;
     }
-    const { endpoints, processes } = status;
     const lines = processes.map(row);
-    if (endpoints && isWholeSystem(endpoints)) {
-      lines.push('', `gateway   ${endpoints.gateways.join(' ')}`);
-      lines.push(`postgres  ${withoutPassword(endpoints.postgres)}`);
+    if (isWhole) {
+      lines.push('', ...factsOf(endpoints, { ...status, claimState }));
     }
     process.stdout.write(
       `${lines.length > 0 ? lines.join('\n') : `nothing runs: start it with \`${startCommand(values.home)}\``}\n`,
     );
   },
 });
+
+/** What a person wants to know of a system that is up. */
+function factsOf(
+  endpoints: Endpoints,
+  { runsIn, claimState }: Pick<SystemStatus, 'runsIn'> & { claimState: ClaimState | null },
+): string[] {
+  const { gateway, gateways, mode, claims, ledger } = endpoints;
+  const how = runsIn === 'containers' ? 'docker: containers' : 'native: processes';
+  const state = claimState ?? 'no gateway can say whether they are warm';
+  const facts = [
+    ['gateway', gateways.join(' ')],
+    ['docs', `${gateway}/docs`],
+    ['console', endpoints.console === undefined ? 'is not running' : `${endpoints.console}/`],
+    ['postgres', withoutPassword(endpoints.postgres)],
+    ['mode', `${mode}, ${how}`],
+    ['claims', `in ${claims}, ${state}`],
+    ['ledger', `in ${ledger}`],
+  ] as const;
+  return facts.map(([name, fact]) => `${name.padEnd(10)}${fact}`);
+}
 
 function row({ name, pid, state, ports }: ProcessStatus): string {
   const shown = Object.entries(ports).map(([use, port]) => `${use} ${port}`);

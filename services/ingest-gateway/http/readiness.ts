@@ -1,8 +1,8 @@
-import type { Claims } from '@triplock/claims';
+import { type Claims, ClaimsUnavailableError } from '@triplock/claims';
 import type { LedgerStore } from '@triplock/ledgers';
 import type { Partners } from '@triplock/partners';
 import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
-import { withDeadline, type ReadinessCheck } from '@triplock/runtime';
+import { withDeadline, type AdminRoute, type ReadinessCheck } from '@triplock/runtime';
 
 // Leaves a check time to ask the claims too, before the admin server gives it up after 2 s.
 const pingMs = 1_200;
@@ -55,6 +55,21 @@ export function checkLedger(ledger: LedgerStore['ledger'], claims: Claims): Read
     } catch (error) {
       if (await isCold(claims)) throw error;
       return { degraded: 'away: payments are accepted, reads wait' };
+    }
+  };
+}
+
+/**
+ * `GET /claims` for operators: `warm`, or `cold` where claims were lost and the ledger answers for
+ * them.
+ */
+export function showClaimState(claims: Claims): AdminRoute {
+  return async () => {
+    try {
+      return { status: 200, body: { state: (await isCold(claims)) ? 'cold' : 'warm' } };
+    } catch (error) {
+      if (!(error instanceof ClaimsUnavailableError)) throw error;
+      return { status: 503, body: { error: error.message } };
     }
   };
 }
