@@ -1,5 +1,6 @@
 import { UsageError } from '@triplock/launcher';
-import { count } from '@triplock/operator';
+import { count, formatMoney } from '@triplock/operator';
+import type { Accepted } from './orders.ts';
 import type { System } from './system.ts';
 
 /** A fault of the simulator; infra/stripe-simulator/README.md has them all. */
@@ -104,12 +105,17 @@ export async function askCustomer(
 }
 
 /** Has a customer ask the bank for a part of what was taken, in minor units. */
-export async function disputeAtBank(system: System, txnId: string, amount: number): Promise<void> {
+export async function disputeAtBank(
+  system: System,
+  { id: txnId, body: { currency } }: Pick<Accepted, 'id' | 'body'>,
+  amount: number,
+): Promise<void> {
   const [intent] = await intentsOf(system, txnId);
   if (intent === undefined) throw new Error(`the provider has no intent of ${txnId}`);
   const path = `/payment_intents/${intent.id}/dispute`;
   const dispute = await control<{ id: string }>(system, { method: 'POST', path, body: { amount } });
-  system.report(`the bank opens dispute ${dispute.id} of ${amount} for the customer`);
+  const money = formatMoney(amount, currency);
+  system.report(`the bank opens dispute ${dispute.id} of ${money} for the customer`);
 }
 
 // A scenario looks at payments and refunds of moments ago.

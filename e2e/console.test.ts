@@ -39,7 +39,7 @@ test('a payment is found by its key and followed to its webhook', { skip }, asyn
   const way = await page.locator('ol.way').innerText();
   const layers = ['Guard 1', 'Kafka', 'Guard 2', 'Guard 3a', 'Guard 3b', 'Webhook'];
   for (const layer of layers) assert.match(way, new RegExp(layer));
-  assert.match(await page.locator('main').innerText(), /EUR\s12\.50/);
+  assert.match(await page.locator('main').innerText(), /12\.50\sEUR/);
   await page.getByRole('link', { name: 'Ask the layers' }).click();
   await page.getByText(/completed, kept/).waitFor();
   await page.getByRole('link', { name: 'Show the raw forms' }).click();

@@ -1,3 +1,4 @@
+import { formatMoney } from '@triplock/operator';
 import type { EventType, FollowUpKind, TransactionState, TxnId } from '@triplock/payments';
 import {
   describeInbox,
@@ -147,7 +148,7 @@ async function disputeCharges(system: System): Promise<Observation> {
   });
   const late = await sendFirst(system, newCardOrder(system, 'disputed'));
   await untilFinal(system, late.id);
-  const disputeHalf = () => disputeAtBank(system, late.id, late.body.amount / 2);
+  const disputeHalf = () => disputeAtBank(system, late, late.body.amount / 2);
   // Noted and not answered: Stripe reports it again. Of the other half there is a second dispute.
   await killedAt(system, 'worker.disputed', disputeHalf);
   await disputeHalf();
@@ -179,12 +180,13 @@ async function sendHeld(system: System, scenario: string): Promise<Accepted> {
   return accepted;
 }
 
-async function untilHeld(system: System, { id, partner }: Accepted): Promise<void> {
+async function untilHeld(system: System, { id, partner, body }: Accepted): Promise<void> {
   await untilDelivered(system, id);
   const { status } = JSON.parse((await partner.read(id)).body) as { status: string };
   promised('GET says that the money is held', status === 'authorized', { ids: [id], saw: status });
   const { held, taken } = await askProvider(system, id);
-  system.report(`GET says authorized; the provider holds ${held}, and has taken ${taken}`);
+  const [holds, took] = [held, taken].map((amount) => formatMoney(amount, body.currency));
+  system.report(`GET says authorized; the provider holds ${holds}, and has taken ${took}`);
 }
 
 async function ask(
@@ -194,7 +196,9 @@ async function ask(
   body: FollowUpBody,
 ): Promise<TxnId> {
   const id = await sendFollowUp(system, of, { kind, body });
-  system.report(`${kind} of ${body.amount ?? 'all'} → 202`);
+  const { amount } = body;
+  const much = amount === undefined ? 'all' : formatMoney(amount, of.body.currency);
+  system.report(`${kind} of ${much} → 202`);
   return id;
 }
 

@@ -1,5 +1,6 @@
 import { type HistoryReport, renderHistory } from './history/check-history.ts';
-import { count, formatMoney, renderTable, style } from './terminal.ts';
+import { formatMoney } from './money.ts';
+import { count, renderTable, style } from './terminal.ts';
 
 /** Transactions in one layer: how many, and their amounts in minor units. */
 export type LayerSum = { count: number; amount: number | string };

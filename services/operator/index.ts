@@ -25,3 +25,4 @@ export {
   type KnownScenario,
 } from './console/break-agent.ts';
 export * from './terminal.ts';
+export { formatMoney } from './money.ts';

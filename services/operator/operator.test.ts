@@ -6,16 +6,9 @@ import { aPayment, createTestDatabase, freePort } from '@triplock/testing';
 import { CommandError, UsageError, wholeNumber } from './command.ts';
 import { askPart, withParts, type Unasked } from './operator.ts';
 import { runOperator } from './test/run-operator.ts';
-import {
-  count,
-  formatMoney,
-  formatSpan,
-  pad,
-  renderList,
-  renderTable,
-  style,
-  widthOf,
-} from './terminal.ts';
+import { money } from './console/shown.ts';
+import { describeAmount, formatDecimal, formatMoney, parseDecimal } from './money.ts';
+import { count, formatSpan, pad, renderList, renderTable, style, widthOf } from './terminal.ts';
 
 const { signal } = new AbortController();
 
@@ -142,6 +135,23 @@ test('money is shown in major units with its currency, to the last minor unit', 
   assert.equal(formatMoney(1_250, 'KWD'), '1.250 KWD');
   assert.equal(formatMoney('99999999999999999999', 'EUR'), '999 999 999 999 999 999.99 EUR');
   assert.equal(formatMoney(-5n, 'EUR'), '-0.05 EUR');
+  assert.equal(formatMoney(-123_456n, 'EUR'), '-1 234.56 EUR');
+});
+
+test('pages and commands write an amount alike, and files without grouping', () => {
+  for (const [amount, currency] of [
+    [1_234_567n, 'EUR'],
+    [1_250, 'JPY'],
+    [-5n, 'KWD'],
+    [0, 'USD'],
+  ] as const) {
+    assert.equal(money(amount, currency).replaceAll('\u00a0', ' '), formatMoney(amount, currency));
+  }
+  assert.equal(formatDecimal(1_234_567n, 'EUR'), '12345.67');
+  assert.equal(parseDecimal(formatDecimal(1_234_567n, 'EUR'), 'EUR'), 1_234_567n);
+  assert.equal(parseDecimal('1.234', 'EUR'), undefined);
+  assert.equal(describeAmount(1_250, 'EUR'), '12.50 EUR');
+  assert.equal(describeAmount(1.5, undefined), '1.5 undefined');
 });
 
 test('columns are as wide as their widest cell, and figures end on one line', () => {

@@ -148,16 +148,6 @@ function padStart(text: string, columns: number): string {
   return ' '.repeat(Math.max(0, columns - widthOf(text))) + text;
 }
 
-/** An amount of minor units as people write it: 1250 and EUR give `12.50 EUR`. */
-export function formatMoney(minorUnits: bigint | number | string, currency: string): string {
-  const digits = minorDigits(currency);
-  const value = BigInt(minorUnits);
-  const text = (value < 0n ? -value : value).toString().padStart(digits + 1, '0');
-  const whole = text.slice(0, text.length - digits).replace(/\B(?=(\d{3})+$)/g, ' ');
-  const fraction = digits === 0 ? '' : `.${text.slice(-digits)}`;
-  return `${value < 0n ? '-' : ''}${whole}${fraction} ${currency}`;
-}
-
 /** `1 row`, `2 rows`; the plural is made with an s unless given. */
 export function count(n: number, noun: string, plural = `${noun}s`): string {
   return `${n} ${n === 1 ? noun : plural}`;
@@ -170,9 +160,4 @@ export function formatSpan(ms: number): string {
   const minutes = Math.floor(ms / 60_000);
   if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60_000) / 1_000)} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-}
-
-function minorDigits(currency: string): number {
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency });
-  return format.resolvedOptions().maximumFractionDigits ?? 2;
 }

@@ -12,7 +12,8 @@ import {
   type RecordsSeen,
   type TransactionTrace,
 } from './payment-trace.ts';
-import { count, formatMoney, formatSpan, openTerminal, renderTable, style } from './terminal.ts';
+import { formatMoney } from './money.ts';
+import { count, formatSpan, openTerminal, renderTable, style } from './terminal.ts';
 
 const help = `
 npm run trace -- ID [options]

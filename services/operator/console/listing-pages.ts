@@ -11,7 +11,8 @@ import {
 } from './listings.ts';
 import { listPartners } from './payments.ts';
 import { csvRow, select } from './payments-page.ts';
-import { decimal, field, id, money, number, state, table, time } from './shown.ts';
+import { formatDecimal } from '../money.ts';
+import { field, id, money, number, state, table, time } from './shown.ts';
 import { words } from './words.ts';
 
 /** Every webhook, newest first, and where they go. */
@@ -182,7 +183,7 @@ export async function downloadSettlements(console: Console, { query }: Visit): P
   ];
   const lines = rows.map((each) => {
     const [gross, refunds, net] = [each.gross, each.refunds, each.net].map((amount) =>
-      decimal(amount, each.currency),
+      formatDecimal(amount, each.currency),
     );
     const { day, partner, currency, payments, refundCount } = each;
     const counts = [String(payments), String(refundCount)] as const;

@@ -14,7 +14,8 @@ import {
   type PaymentPage,
   type Status,
 } from './payments.ts';
-import { decimal, field, id, minorUnits, money, state, table, time } from './shown.ts';
+import { formatDecimal, parseDecimal } from '../money.ts';
+import { field, id, money, state, table, time } from './shown.ts';
 import { words } from './words.ts';
 
 const say = words.list;
@@ -109,7 +110,7 @@ function filterOf(query: URLSearchParams): PaymentFilter {
     const text = field(query, name);
     if (text === undefined) return undefined;
     if (currency === undefined) throw refuse(say.needsCurrency);
-    const amount = minorUnits(text, currency);
+    const amount = parseDecimal(text, currency);
     if (amount === undefined) throw refuse(say.badAmount(text));
     return amount;
   });
@@ -247,9 +248,9 @@ function csvRowOf(each: ListedPayment): string {
     each.createdAt.toISOString(),
     settledAt?.toISOString() ?? '',
     statusOf(each),
-    decimal(each.amount, currency),
+    formatDecimal(each.amount, currency),
     currency,
-    decimal(each.refunded, currency),
+    formatDecimal(each.refunded, currency),
     each.method ?? '',
     each.reference ?? '',
   ]);

@@ -1,4 +1,5 @@
 import { hasCardNumber } from '@triplock/payments';
+import { formatMoney } from '../money.ts';
 import { formatSpan } from '../terminal.ts';
 import { html, type Html, type Shown } from './html.ts';
 import { words } from './words.ts';
@@ -10,42 +11,9 @@ export function time(at: Date, precision: 'seconds' | 'milliseconds' = 'seconds'
   return html`<time datetime="${iso}">${iso.slice(0, 10)} <b>${clock}</b> UTC</time>`;
 }
 
-const moneyFormats = new Map<string, Intl.NumberFormat>();
-
-/** Money in minor units as `Intl` writes it, with the currency's code; exact, whatever its size. */
+/** Money in minor units as every command writes it; it stays on one line. */
 export function money(minorUnits: bigint | number | string, currency: string): string {
-  let format = moneyFormats.get(currency);
-  if (format === undefined) {
-    format = new Intl.NumberFormat('en', {
-      style: 'currency',
-      currency,
-      currencyDisplay: 'code',
-    });
-    moneyFormats.set(currency, format);
-  }
-  return format.format(decimal(minorUnits, currency) as Intl.StringNumericLiteral);
-}
-
-/** Money in minor units as a plain decimal, for files that machines read: `12.50`. */
-export function decimal(minorUnits: bigint | number | string, currency: string): string {
-  const digits = minorDigits(currency);
-  const value = BigInt(minorUnits);
-  const text = (value < 0n ? -value : value).toString().padStart(digits + 1, '0');
-  const fraction = digits === 0 ? '' : `.${text.slice(-digits)}`;
-  return `${value < 0n ? '-' : ''}${text.slice(0, text.length - digits)}${fraction}`;
-}
-
-/** A decimal that a person wrote, in minor units; nothing when it is none of this currency. */
-export function minorUnits(text: string, currency: string): bigint | undefined {
-  const digits = minorDigits(currency);
-  const [, whole, fraction = ''] = /^(\d{1,12})(?:\.(\d{1,4}))?$/.exec(text.trim()) ?? [];
-  if (whole === undefined || fraction.length > digits) return undefined;
-  return BigInt(whole + fraction.padEnd(digits, '0'));
-}
-
-function minorDigits(currency: string): number {
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency });
-  return format.resolvedOptions().maximumFractionDigits ?? 2;
+  return formatMoney(minorUnits, currency).replaceAll(' ', '\u00a0');
 }
 
 const whole = new Intl.NumberFormat('en');

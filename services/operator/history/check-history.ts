@@ -1,3 +1,4 @@
+import { describeAmount } from '../money.ts';
 import type { TransactionKind, TxnId } from '@triplock/payments';
 import { count, renderTable, style } from '../terminal.ts';
 import { type AskedKey, gatherKeys, isReplay, pairRequests } from './asked-keys.ts';
@@ -182,10 +183,15 @@ function add(sum: { count: number; amount: number }, amount: number): void {
   sum.amount += amount;
 }
 
+function describeSum({ count, amount }: HistorySum['asked'], currency: string): string {
+  return `${count}, ${describeAmount(amount, currency)}`;
+}
+
 function checkSums(sums: readonly HistorySum[]): HistoryFinding[] {
   return sums.flatMap(({ partner, currency, kind, asked, informed }) => {
     if (asked.count === informed.count && asked.amount === informed.amount) return [];
-    const why = `${asked.count} of ${asked.amount} were asked for, webhooks say ${informed.count} of ${informed.amount}`;
+    const [wanted, told] = [asked, informed].map((sum) => describeSum(sum, currency));
+    const why = `${wanted} were asked for, webhooks say ${told}`;
     const about = `${partner} ${kind}s in ${currency}`;
     return [{ check: 'sums-differ', about, ids: [], lines: [], why }];
   });
@@ -196,10 +202,10 @@ export function renderHistory(report: HistoryReport): string[] {
   const { ok, over, judged, sums, findings, torn } = report;
   const counts = Object.entries(judged).map(([what, n]) => `${n} ${labels[what as keyof Judged]}`);
   const rows = sums.map(({ partner, kind, currency, asked, informed }) => [
-    ...[partner, `${kind}s`, currency],
-    ...[`${asked.count} of ${asked.amount}`, `${informed.count} of ${informed.amount}`],
+    ...[partner, `${kind}s`],
+    ...[asked, informed].map((sum) => describeSum(sum, currency)),
   ]);
-  const columns = ['partner', '', '', 'asked for', 'by webhooks'].map((head) => ({ head }));
+  const columns = ['partner', '', 'asked for', 'by webhooks'].map((head) => ({ head }));
   const end = over.delivered
     ? 'its run waited until everything was delivered'
     : 'its run did not say that everything was delivered: what is missing is no finding';

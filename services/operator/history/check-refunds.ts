@@ -1,3 +1,4 @@
+import { describeAmount } from '../money.ts';
 import { isFollowUp, type TxnId } from '@triplock/payments';
 import { type AskedKey, countBelow, mayHaveClaimed, nameOf } from './asked-keys.ts';
 import type { Fields, HistoryCheck, HistoryFinding } from './history.ts';
@@ -80,7 +81,9 @@ function checkPayment({ key, all, refunds, complete }: PaymentWithRefunds): Hist
   if (failed !== undefined && finals.length > 0) {
     return [find('refund-of-failed', [failed, finals[0]!], 'the payment failed')];
   }
-  const why = `${sum} of ${amount} went back`;
+  const { currency } = all[0]!.fields;
+  const [back, of] = [sum, amount].map((each) => describeAmount(each, currency));
+  const why = `${back} of ${of} went back`;
   const exceeds = sum > amount ? [find('refund-exceeds', finals.slice(0, refundsShown), why)] : [];
   // What may have gone back: all that did not fail, if nobody else gave anything back.
   const most = refunds
@@ -97,7 +100,11 @@ function checkPayment({ key, all, refunds, complete }: PaymentWithRefunds): Hist
     ? exceeds
     : [
         ...exceeds,
-        find('refunded-differs', [wrong], `it shows ${String(wrong.fields['amount_refunded'])}`),
+        find(
+          'refunded-differs',
+          [wrong],
+          `it shows ${describeAmount(wrong.fields['amount_refunded'], currency)}`,
+        ),
       ];
 }
 

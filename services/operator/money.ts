@@ -1,0 +1,50 @@
+/**
+ * Amounts as people read and write them, by every command and page alike. They are kept in minor
+ * units, and how many digits those have is asked in one place.
+ */
+
+/** An amount of minor units as people write it: 1250 and EUR give `12.50 EUR`, exact at any size. */
+export function formatMoney(minorUnits: bigint | number | string, currency: string): string {
+  const [whole = '', fraction] = formatDecimal(minorUnits, currency).split('.');
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ' ');
+  return `${grouped}${fraction === undefined ? '' : `.${fraction}`} ${currency}`;
+}
+
+/** The same for files that machines read, without grouping or currency: `1250.00`. */
+export function formatDecimal(minorUnits: bigint | number | string, currency: string): string {
+  const digits = minorDigits(currency);
+  const value = BigInt(minorUnits);
+  const text = (value < 0n ? -value : value).toString().padStart(digits + 1, '0');
+  const fraction = digits === 0 ? '' : `.${text.slice(-digits)}`;
+  return `${value < 0n ? '-' : ''}${text.slice(0, text.length - digits)}${fraction}`;
+}
+
+/** A decimal that a person wrote, in minor units; nothing when it is none of this currency. */
+export function parseDecimal(text: string, currency: string): bigint | undefined {
+  const digits = minorDigits(currency);
+  const [, whole, fraction = ''] = /^(\d{1,12})(?:\.(\d{1,4}))?$/.exec(text.trim()) ?? [];
+  if (whole === undefined || fraction.length > digits) return undefined;
+  return BigInt(whole + fraction.padEnd(digits, '0'));
+}
+
+/** What a record of somebody else says an amount is: as it is written where it is none. */
+export function describeAmount(amount: unknown, currency: unknown): string {
+  const isAmount = Number.isSafeInteger(amount) && /^[A-Z]{3}$/.test(String(currency));
+  return isAmount
+    ? formatMoney(amount as number, String(currency))
+    : `${String(amount)} ${String(currency)}`;
+}
+
+const known = new Map<string, number>();
+
+/** How many digits of an amount are behind the point, as the runtime has it. */
+function minorDigits(currency: string): number {
+  const digits = known.get(currency) ?? digitsOf(currency);
+  known.set(currency, digits);
+  return digits;
+}
+
+function digitsOf(currency: string): number {
+  const format = new Intl.NumberFormat('en', { style: 'currency', currency });
+  return format.resolvedOptions().maximumFractionDigits ?? 2;
+}
