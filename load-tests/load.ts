@@ -25,7 +25,7 @@ Exit code 1 when anything differs or a threshold is missed. Nothing else should 
   --history FILE   writes every request, its answer and every webhook into this new file, and judges
                    it by itself too (docs/failures.md); what that costs is in load-tests/README.md
   --keep           copies the report to load-tests/results, which git ignores
-  --json           prints { ok, scenario, rate, seconds, rig, run, checks, knee, guards, audit,
+  --json           prints { ok, scenario, sends, rate, seconds, rig, run, checks, knee, guards, audit,
                    drainedAfterSeconds, moments, readings, history? }
   --help
 `;
@@ -52,16 +52,18 @@ await runCommand({
   run: async ({ values, words, interrupted }) => {
     const terminal = openTerminal({ json: values.json ?? false });
     if (values.list) {
-      const rows = loadScenarios.map(({ name, rate, seconds, shows }) => [
+      const rows = loadScenarios.map(({ name, rate, seconds, shows, fixed }) => [
         name,
-        `${rate}/s`,
-        `${seconds} s`,
+        fixed ? '' : `${rate}/s`,
+        fixed ? '' : `${seconds} s`,
         shows,
       ]);
       const columns = ['scenario', 'rate', 'for', 'shows'].map((head) => ({ head }));
       for (const line of renderList(columns, rows)) terminal.line(line);
       terminal.result(
-        loadScenarios.map(({ name, rate, seconds, shows }) => ({ name, rate, seconds, shows })),
+        loadScenarios.map(({ name, rate, seconds, shows, fixed }) => {
+          return { name, ...(!fixed && { rate, seconds }), shows };
+        }),
       );
       return;
     }

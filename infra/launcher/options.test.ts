@@ -13,18 +13,17 @@ test('every command explains itself, and what it lists fits 100 columns', async 
   const { stdout } = await runScript(['--help']);
   const names = [...stdout.matchAll(/^ {2}(\S+)/gm)].map(([, name]) => name!);
   assert.ok(names.includes('prove') && names.includes('scenario'));
-  const listing: string[] = [];
-  for (const name of names) {
-    const { code, stdout: help, stderr } = await runScript([name, '--help']);
+  const helps = await Promise.all(names.map((name) => runScript([name, '--help'])));
+  for (const [n, { code, stdout: help, stderr }] of helps.entries()) {
     assert.equal(code, 0, stderr);
-    assert.match(help, new RegExp(`^npm (run )?${name}`));
-    if (/^ {2}--list\b/m.test(help)) listing.push(name);
+    assert.match(help, new RegExp(`^npm (run )?${names[n]}`));
   }
+  const listing = names.filter((_, n) => /^ {2}--list\b/m.test(helps[n]!.stdout));
   assert.deepEqual(listing, ['scenario', 'load', 'prove']);
-  for (const name of listing) {
-    const { code, stdout: list, stderr } = await runScript([name, '--list']);
+  const lists = await Promise.all(listing.map((name) => runScript([name, '--list'])));
+  for (const [n, { code, stdout: list, stderr }] of lists.entries()) {
     assert.equal(code, 0, stderr);
-    assert.deepEqual(tooWide(list), [], name);
+    assert.deepEqual(tooWide(list), [], listing[n]);
   }
   assert.deepEqual(tooWide(stdout), []);
 });

@@ -9,8 +9,8 @@ import { cpuMicrosOfEach, oldestWaiting, waiting, type Reading, type Stage } fro
  * one time axis, the knee as a curve, checks, rig.
  */
 export function renderHtml(report: LoadReport): string {
-  const { scenario, rate, seconds, ok, rig } = report;
-  const title = `${scenario}: ${rate}/s for ${seconds} s`;
+  const { scenario, sends, ok, rig } = report;
+  const title = `${scenario}: ${sends}`;
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>${escapeHtml(title)}</title>
 <style>${fileOf('uplot/dist/uPlot.min.css')}${style}</style>
@@ -37,7 +37,7 @@ ${table(
     holds ? 'holds' : 'DOES NOT HOLD',
   ]),
 )}
-<h2>From the first request to the 202, retries included</h2>
+<h2>From the first request to the 202, retries included${report.run.latencyOf === undefined ? '' : escapeHtml(`, ${report.run.latencyOf}`)}</h2>
 ${table(
   ['median', 'p95', 'p99', 'max'],
   [(['med', 'p(95)', 'p(99)', 'max'] as const).map((each) => ms(report.run.acceptMs[each]))],
@@ -170,7 +170,7 @@ function kneeOf({ knee, readings }: LoadReport): string {
     step.holds ? 'holds' : step.missed.join(', '),
   ]);
   const heads = ['asked', 'accepted', 'p99', ...stages.map(([name]) => `oldest ${name}`), ''];
-  return `<h2>The knee is at ${knee.rate}/s</h2>
+  return `<h2>${knee.rate > 0 ? `The knee is at ${knee.rate}/s` : 'No rate held'}</h2>
 <p>${escapeHtml(meaningOf(knee))}</p>
 ${drawCharts('by-rate', charts)}
 ${table(heads, rows)}`;

@@ -160,6 +160,8 @@ export type Tries = {
   drain(): Promise<void>;
   /** Seconds since the system's first reading. */
   second(): number;
+  /** How long each rate is sent. */
+  seconds: number;
 };
 
 /**
@@ -168,7 +170,7 @@ export type Tries = {
  */
 export async function searchKnee(
   first: number,
-  { terminal, send, drain, second }: Tries,
+  { terminal, send, drain, second, seconds }: Tries,
 ): Promise<{ run: K6Run; knee: Knee }> {
   const runs: (K6Run & { rate: number })[] = [];
   const knee = await findKnee(first, async (rate): Promise<Step> => {
@@ -178,7 +180,7 @@ export async function searchKnee(
     const to = second();
     await drain();
     runs.push({ ...run, rate });
-    const step = stepOf(rate, run, [from, to]);
+    const step = stepOf({ rate, seconds, run, sent: [from, to] });
     const drained = Math.round(second() - to);
     const result = step.holds ? 'holds' : `does not hold (${step.missed.join(', ')})`;
     terminal.note(
@@ -188,22 +190,36 @@ export async function searchKnee(
   });
   const best = runs.findLast(({ rate }) => rate === knee.rate) ?? runs[0]!;
   const moments = runs.flatMap((each) => each.moments);
-  return { knee, run: { ...best, tallies: addTallies(runs), moments } };
+  return { knee, run: { ...together(runs, best), moments, latencyOf: `at ${best.rate}/s` } };
 }
 
-function stepOf(rate: number, run: K6Run, [from, to]: Step['seconds']): Step {
+/** Of all runs what was counted, and what they cost; of one how long answers took, and its thresholds. */
+export function together(runs: readonly K6Run[], one: K6Run): K6Run {
+  const { cpuSeconds: _, ...rest } = one;
+  const cpuSeconds = runs.reduce((sum, run) => sum + (run.cpuSeconds ?? NaN), 0);
+  return {
+    ...rest,
+    tallies: addTallies(runs),
+    ...(!Number.isNaN(cpuSeconds) && { cpuSeconds }),
+  };
+}
+
+type Tried = { rate: number; seconds: number; run: K6Run; sent: Step['seconds'] };
+
+function stepOf({ rate, seconds, run, sent }: Tried): Step {
   const missed = run.thresholds.filter(({ holds }) => !holds);
   return {
     rate,
     holds: missed.length === 0,
     missed: missed.map(({ metric, expression }) => `${metric} ${expression}`),
     p99Ms: run.acceptMs['p(99)'],
-    acceptedPerSecond: (run.tallies['payments_accepted'] ?? 0) / (to - from),
-    seconds: [from, to],
+    // Of the time in which they were sent: k6 takes a second to start, and waits for late answers.
+    acceptedPerSecond: (run.tallies['payments_accepted'] ?? 0) / seconds,
+    seconds: sent,
   };
 }
 
-export function addTallies(runs: readonly K6Run[]): Record<string, number> {
+function addTallies(runs: readonly K6Run[]): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const { tallies } of runs) {
     for (const [name, count] of Object.entries(tallies)) sums[name] = (sums[name] ?? 0) + count;

@@ -28,6 +28,8 @@ export type K6Run = {
   /** Every count by its name; one that nothing was counted for is not there. */
   tallies: Readonly<Record<string, number>>;
   acceptMs: Readonly<Record<'med' | 'p(95)' | 'p(99)' | 'max', number>>;
+  /** Of which part of the run these are, where they are not of all of it. */
+  latencyOf?: string;
   /** The p99 of the payments that a scenario tags with what was beside them. */
   besideMs: Readonly<Record<string, number>>;
   thresholds: readonly { metric: string; expression: string; holds: boolean }[];

@@ -11,10 +11,10 @@ import { openHistory, readHistory, type Terminal } from '@triplock/operator';
 import { LauncherError } from '@triplock/launcher';
 import { writeConsole } from './history.ts';
 import { readRecording } from './k6.ts';
-import { loadScenarios } from './scenarios.ts';
-import { loadElsewhere } from './run-load.ts';
+import { describeLoad, loadScenarios, type LoadScenario } from './scenarios.ts';
+import { loadElsewhere, renderText } from './run-load.ts';
 import { meaningOf, renderHtml } from './html-report.ts';
-import type { Knee, Step } from './judge.ts';
+import { searchKnee, together, type Knee, type Step } from './judge.ts';
 import { oldestWaiting, type Reading } from './readings.ts';
 import { answersBetween, judgePhases, readHistogram, type PhaseFigures } from './phases.ts';
 import type { LoadReport } from './run-load.ts';
@@ -153,6 +153,7 @@ const moment = { requestsPerSecond: 9, acceptedPerSecond: 9, p50Ms: 1, p95Ms: 2,
 const report = {
   ok: true,
   scenario: 'ramp',
+  sends: 'one rate after the other',
   rate: 150,
   seconds: 15,
   rig: { cpu: 'a </script> one' },
@@ -196,6 +197,67 @@ test('the knee is a curve over the rate, lowest first, with the age of what wait
     [225, 1_900],
   ]);
   assert.deepEqual(oldest!.series[0]!.points.at(-1), [225, 4]);
+});
+
+test('a report says what was sent, what became of all of it, and of which part its latencies are', () => {
+  const [smoke, ...others] = loadScenarios;
+  const words = (of: LoadScenario) =>
+    describeLoad({ scenario: of, rate: of.rate, seconds: of.seconds });
+  assert.match(words(smoke!), /^twenty payments one by one/);
+  for (const other of others) {
+    assert.match(words(other), new RegExp(`\\b(${other.seconds}|${2 * other.seconds}) s`));
+  }
+
+  const tallies = { payments_asked: 30, payments_accepted: 20, payments_refused: 4 };
+  const turned = {
+    refunds_asked: 2,
+    refunds_turned_away: 1,
+    refunds_unknown: 1,
+    payments_unknown: 6,
+  };
+  const run = { ...report.run, tallies: { ...tallies, ...turned }, latencyOf: 'at 150/s' };
+  const rig = { gateways: 1 } as LoadReport['rig'];
+  const text = renderText({ ...report, rig, run, drainedAfterSeconds: 12 }).join('\n');
+  assert.match(text, /ramp: one rate after the other, at 1 gateway$/m);
+  assert.match(
+    text,
+    /^32 asked for: 20 accepted, 4 refused for good, 1 turned away by 429 or 503, 7 without a clear answer$/m,
+  );
+  assert.match(text, /^to the 202: median 1\.0 ms, p99 3\.0 ms, at 150\/s$/m);
+  assert.match(text, /^the knee is at 150\/s$/m);
+  const none = { rate: 0, steps: [step(100, false, 900), step(100, false, 950)] };
+  assert.match(
+    renderText({ ...report, rig, run, knee: none }).join('\n'),
+    /^no rate held, not even 100\/s$/m,
+  );
+  assert.match(renderHtml({ ...report, knee: none }), /<h2>No rate held<\/h2>/);
+});
+
+test('of several runs what is counted and what it cost is all of theirs', () => {
+  const one = { ...report.run, tallies: { payments_accepted: 10 }, cpuSeconds: 2, moments: [] };
+  const other = { ...one, tallies: { payments_accepted: 30 }, cpuSeconds: 1 };
+  const all = together([one, other], one);
+  assert.deepEqual([all.tallies['payments_accepted'], all.cpuSeconds], [40, 3]);
+  const { cpuSeconds: _, ...uncounted } = other;
+  assert.equal(together([one, uncounted], one).cpuSeconds, undefined);
+});
+
+test('the rate that a search found accepted is that of the time in which it was sent', async () => {
+  const sent = { ...report.run, thresholds: [], besideMs: {}, moments: [] };
+  let now = 0;
+  const { knee: found } = await searchKnee(20_000, {
+    terminal: { note: () => undefined } as unknown as Terminal,
+    seconds: 10,
+    send: async (rate) => {
+      // k6 starts for two seconds, and waits for the last answers for three.
+      now += 15;
+      return { ...sent, tallies: { payments_accepted: rate * 10 } };
+    },
+    drain: async () => undefined,
+    second: () => now,
+  });
+  for (const { rate, acceptedPerSecond } of found.steps) assert.equal(acceptedPerSecond, rate);
+  assert.deepEqual(found.steps[0]!.seconds, [0, 15]);
 });
 
 test('the page has the library in it, asks for no other file, and shows text as text', () => {

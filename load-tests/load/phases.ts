@@ -1,7 +1,7 @@
 import { sumSeries, withProviderLatency, type System } from '@triplock/demo';
 import { continueProcess, pauseProcess, type ServiceName } from '@triplock/launcher';
 import { readMetrics } from '../systems.ts';
-import { addTallies, atMost, type Check, type Tries } from './judge.ts';
+import { atMost, together, type Check, type Tries } from './judge.ts';
 import type { K6Run } from './k6.ts';
 
 /** A part of a run, at a rate of its own or beside something slow. */
@@ -67,7 +67,8 @@ export async function sendPhases(
   const moments = runs.flatMap((each) => each.moments);
   const thresholds = runs.flatMap((each) => each.thresholds);
   // Of the load as it is without what the scenario is about.
-  const run = { ...runs[1]!, tallies: addTallies(runs), thresholds, moments };
+  const latencyOf = phases[1]!.name;
+  const run = { ...together(runs, runs[1]!), thresholds, moments, latencyOf };
   return { run, phases: figures };
 }
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { type System, auditSystem, hasSimulator, withProviderLatency } from '@triplock/demo';
 import { type K6, LauncherError, findK6 } from '@triplock/launcher';
-import { type AuditReport, type Terminal, renderTable, style } from '@triplock/operator';
+import { type AuditReport, count, type Terminal, renderTable, style } from '@triplock/operator';
 import { type Rig, describeRig, newRun, requireGateway } from '../systems.ts';
 import {
   type Check,
@@ -13,7 +13,7 @@ import {
   searchKnee,
 } from './judge.ts';
 import { judgePhases, sendPhases, type PhaseFigures, type PhaseSender } from './phases.ts';
-import type { LoadOptions } from './scenarios.ts';
+import { describeLoad, type LoadOptions } from './scenarios.ts';
 import {
   type GuardCounts,
   type Reading,
@@ -68,7 +68,7 @@ export async function loadSystem(
     const drain = async () => void (await auditSystem(system, drainMs));
     terminal.note(`${scenario.name}: ${scenario.shows}`);
     const latency = scenario.providerLatency;
-    const sendHere = () => sendAll(options, { terminal, sendSome, drain, second, system });
+    const sendHere = () => sendAll(options, { terminal, sendSome, drain, second, seconds, system });
     // The real Stripe is as slow as it is.
     const { run, knee, phases } = await (latency !== undefined && hasSimulator(system)
       ? withProviderLatency(system, latency, sendHere)
@@ -90,9 +90,7 @@ export async function loadSystem(
     const { moments, ...rest } = run;
     return {
       ok: checks.every(({ holds }) => holds),
-      scenario: scenario.name,
-      rate: knee?.rate ?? rate,
-      seconds,
+      ...whatWasSent(options, knee),
       rig: { ...rig, k6: versionOf(k6), gateways: gateways.length },
       run: rest,
       checks,
@@ -110,6 +108,16 @@ export async function loadSystem(
   }
 }
 
+/** Neither a rate nor a time where the scenario has none; of a search the rate of the knee. */
+function whatWasSent(
+  options: LoadOptions,
+  knee: Knee | undefined,
+): Pick<LoadReport, 'scenario' | 'sends' | 'rate' | 'seconds'> {
+  const { scenario, rate, seconds } = options;
+  const timed = scenario.fixed ? {} : { rate: knee?.rate ?? rate, seconds };
+  return { scenario: scenario.name, sends: describeLoad(options), ...timed };
+}
+
 async function lookBefore(system: System) {
   const audit = await auditSystem(system, 60_000);
   if (!audit.ok) {
@@ -124,7 +132,7 @@ export async function loadElsewhere(
   context: LoadContext,
   options: LoadOptions,
 ): Promise<LoadReport> {
-  const { scenario, rate, seconds } = options;
+  const { scenario, seconds } = options;
   await requireGateway(gateway, token);
   const rig = describeRig();
   const k6 = await lookForK6(context);
@@ -138,16 +146,18 @@ export async function loadElsewhere(
   const progress = setInterval(() => {
     terminal.progress(`${scenario.name}: ${Math.round(second())} s`);
   }, readEveryMs);
-  const { run, knee } = await sendAll(options, { terminal, sendSome, drain, second }).finally(() =>
-    clearInterval(progress),
-  );
+  const { run, knee } = await sendAll(options, {
+    terminal,
+    sendSome,
+    drain,
+    second,
+    seconds,
+  }).finally(() => clearInterval(progress));
   const checks = judgeAnswers(run);
   const { moments, ...rest } = run;
   return {
     ok: checks.every(({ holds }) => holds),
-    scenario: scenario.name,
-    rate: knee?.rate ?? rate,
-    seconds,
+    ...whatWasSent(options, knee),
     rig: { ...rig, k6: versionOf(k6), gateways: 1 },
     run: rest,
     checks,
@@ -205,8 +215,11 @@ export type LoadReport = {
   /** Every check holds. */
   ok: boolean;
   scenario: string;
-  rate: number;
-  seconds: number;
+  /** What was sent, in words. */
+  sends: string;
+  /** Absent where payments follow one another; of `ramp` that of the knee, 0 where there is none. */
+  rate?: number;
+  seconds?: number;
   rig: Rig & { k6: string; gateways: number };
   run: Omit<K6Run, 'moments'>;
   checks: readonly Check[];
@@ -218,7 +231,7 @@ export type LoadReport = {
   guards?: GuardCounts;
   /** Absent where the system is elsewhere. */
   audit?: Pick<AuditReport, 'ok' | 'counts' | 'drift'>;
-  /** From the first request until the last stage was done, seconds. */
+  /** From when k6 was started until the last stage was done and audited, seconds. */
   drainedAfterSeconds?: number;
   moments: K6Run['moments'];
   readings: readonly Reading[];
@@ -228,20 +241,22 @@ export type LoadReport = {
 
 /** The report for a terminal; the page has the plots. */
 export function renderText(report: LoadReport): string[] {
-  const { rig, scenario, rate, seconds, checks, run, guards, knee } = report;
+  const { rig, scenario, sends, checks, run, guards, knee } = report;
   const { cpu, cores, node, commit, k6, gateways } = rig;
   const missed = run.thresholds.filter(({ holds }) => !holds);
-  const accepted = acceptedOf(run);
+  const [med, p99] = [ms(run.acceptMs.med), ms(run.acceptMs['p(99)'])];
+  const of = run.latencyOf === undefined ? '' : `, ${run.latencyOf}`;
   return [
     style.faint(`${cpu}, ${cores} cores; Node ${node}; k6 ${k6}; commit ${commit}`),
-    style.faint(`${scenario}: ${rate}/s for ${seconds} s at ${gateways} gateway(s)`),
+    style.faint(`${scenario}: ${sends}, at ${count(gateways, 'gateway')}`),
     '',
-    `${accepted} accepted; to the 202: median ${ms(run.acceptMs.med)}, p99 ${ms(run.acceptMs['p(99)'])}`,
+    describeAnswers(run),
+    `to the 202: median ${med}, p99 ${p99}${of}`,
     ...(report.drainedAfterSeconds === undefined
       ? []
-      : [`all delivered and audited ${report.drainedAfterSeconds} s after the first request`]),
+      : [`all delivered and audited ${report.drainedAfterSeconds} s after k6 was started`]),
     ...costOf(report),
-    ...(knee === undefined ? [] : [`the knee is at ${knee.rate}/s`]),
+    ...(knee === undefined ? [] : [kneeInWords(knee)]),
     ...(guards === undefined
       ? []
       : [
@@ -272,6 +287,27 @@ export function renderText(report: LoadReport): string[] {
   ];
 }
 
+/** What became of all that was asked for; what there is none of is left out. */
+function describeAnswers(run: K6Run): string {
+  const sum = (end: string) =>
+    ['payments', 'refunds'].reduce(
+      (total, kind) => total + (run.tallies[`${kind}_${end}`] ?? 0),
+      0,
+    );
+  const others = [
+    ['refused', 'refused for good'],
+    ['turned_away', 'turned away by 429 or 503'],
+    ['unknown', 'without a clear answer'],
+  ] as const;
+  const ends = others.flatMap(([end, words]) => (sum(end) > 0 ? [`${sum(end)} ${words}`] : []));
+  return [`${sum('asked')} asked for: ${acceptedOf(run)} accepted`, ...ends].join(', ');
+}
+
+function kneeInWords({ rate, steps }: Knee): string {
+  if (rate > 0) return `the knee is at ${rate}/s`;
+  return `no rate held, not even ${Math.min(...steps.map((step) => step.rate))}/s`;
+}
+
 /** What it took beside time, for each that was accepted, and of a history for each request. */
 function costOf({ readings, run, history }: LoadReport): string[] {
   const accepted = acceptedOf(run);
@@ -280,7 +316,7 @@ function costOf({ readings, run, history }: LoadReport): string[] {
   const micros = (sum: number) => `${sum.toFixed(0)} µs`;
   const own = run.cpuSeconds === undefined ? 0 : (run.cpuSeconds * 1e6) / accepted;
   return [
-    `CPU for each accepted: ${micros(services.reduce((sum, each) => sum + each, 0))} of all services` +
+    `CPU for each accepted, until all was audited: ${micros(services.reduce((sum, each) => sum + each, 0))} of all services` +
       (own > 0 ? `, ${micros(own)} of k6` : ''),
     ...(history === undefined
       ? []

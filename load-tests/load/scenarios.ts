@@ -15,6 +15,8 @@ export type LoadScenario = {
   /** Payments a second, and for how long, by default. */
   rate: number;
   seconds: number;
+  /** What it sends, in words, where that is not this rate for that long. */
+  sends?(rate: number, seconds: number): string;
   /** Log-normal latency of the provider's simulator while it runs. */
   providerLatency?: ProviderLatency;
   /** It needs services that are set up for it, so it gets a system of its own. */
@@ -38,6 +40,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     fixed: true,
     rate: 1,
     seconds: 20,
+    sends: () => 'twenty payments one by one, as fast as they are answered',
   },
   {
     name: 'steady',
@@ -53,6 +56,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     rate: 100,
     seconds: 15,
     searchesKnee: true,
+    sends: (rate, seconds) => `one rate after the other, from ${rate}/s, ${seconds} s each`,
   },
   {
     name: 'spike',
@@ -61,6 +65,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     rate: 50,
     seconds: 60,
     level: 'returns',
+    sends: (rate, seconds) => `${rate}/s for ${seconds} s, of a fifth of it ${rate * 5}/s`,
   },
   {
     name: 'duplicates',
@@ -99,6 +104,9 @@ export const loadScenarios: readonly LoadScenario[] = [
     script: 'partners.ts',
     rate: 20,
     seconds: 30,
+    sends: (rate, seconds) =>
+      `a quiet partner's ${quietRateOf(rate)}/s for ${2 * seconds} s, and for the latter half ` +
+      `${rate * 4}/s of one who may send ${rate}/s`,
     settings: (rate) => ({
       'ingest-gateway': { RATE_LIMIT_PER_SECOND: `${rate}`, RATE_LIMIT_BURST: `${rate}` },
     }),
@@ -110,6 +118,8 @@ export const loadScenarios: readonly LoadScenario[] = [
     rate: 200,
     seconds: 20,
     phases: overload,
+    sends: (rate, seconds) =>
+      `${rate}/s for ${seconds} s, ${rate * 6}/s for as long, and ${rate}/s again`,
   },
   {
     name: 'slow-receiver',
@@ -118,6 +128,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     rate: 100,
     seconds: 20,
     phases: besideSlow('receiver'),
+    sends: sendsBeside,
   },
   {
     name: 'slow-provider',
@@ -126,6 +137,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     rate: 100,
     seconds: 20,
     phases: besideSlow('provider'),
+    sends: sendsBeside,
   },
   {
     name: 'slow-consumer',
@@ -134,6 +146,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     rate: 100,
     seconds: 20,
     phases: besideSlow('consumer'),
+    sends: sendsBeside,
   },
   {
     name: 'soak',
@@ -144,6 +157,20 @@ export const loadScenarios: readonly LoadScenario[] = [
     level: 'stays',
   },
 ];
+
+/** As in partners.ts, which k6 runs. */
+function quietRateOf(limit: number): number {
+  return Math.max(1, Math.round(limit / 4));
+}
+
+function sendsBeside(rate: number, seconds: number): string {
+  return `${rate}/s for ${seconds} s without it and for ${seconds} s beside it`;
+}
+
+/** What a scenario sends, in words. */
+export function describeLoad({ scenario, rate, seconds }: LoadOptions): string {
+  return scenario.sends?.(rate, seconds) ?? `${rate}/s for ${seconds} s`;
+}
 
 /** What was asked for on the command line. */
 export type LoadOptions = {
@@ -204,7 +231,7 @@ export function readLoadOptions(name: string | undefined, values: Values): LoadO
 
 function unknownScenario(name: string | undefined): string {
   const names = loadScenarios.map((each) => each.name);
-  if (name === undefined) return `say which scenario: ${names.join(', ')}`;
+  if (name === undefined) return `a scenario is missing: one of ${names.join(', ')}`;
   const near = nearestName(name, names);
   const hint = near === undefined ? '' : `did you mean ${near}? `;
   return `there is no scenario "${name}": ${hint}It is one of ${names.join(', ')}`;
