@@ -38,7 +38,8 @@ npm run check
 Runs lint, type checks, the tests of every project and the promises end to end, on a Redis, Kafka,
 PostgreSQL and Pub/Sub of its own that are started before and stopped after: in containers where an
 engine answers and has the images, else as processes, whose logs stay in .triplock/test/logs.
-TRIPLOCK_TEST_PARTS=native or =containers decides. Tests of a ledger in Spanner run on Google's
+TRIPLOCK_TEST_PARTS=native or =containers decides; TRIPLOCK_REDIS_SERVER=FILE names the program of
+every Redis (docs/stores.md). Tests of a ledger in Spanner run on Google's
 emulator, which there is for Linux alone, else on its container; where neither can be had they are
 left out, and it says so: TRIPLOCK_TEST_SPANNER=native, =container or =none. What takes longer is
 \`npm run prove\`; .ci/run runs both. When nothing has changed since all was green, it says so and ends.
