@@ -45,3 +45,4 @@ export { readLogs } from './logs.ts';
 export { type ProcessStatus, systemStatus, type SystemStatus, unreachableParts } from './status.ts';
 export { takeDown, type TakeDown } from './take-down.ts';
 export { thisMachineFor } from './containers/network.ts';
+export { pinnedWheels, type PinnedWheel } from './parts/wheels.ts';
