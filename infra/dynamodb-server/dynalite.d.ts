@@ -1,7 +1,9 @@
 declare module 'dynalite' {
   import type { Server } from 'node:http';
 
-  /** A DynamoDB that keeps its tables in a LevelDB in the folder `path`. It listens when told to. */
+  /**
+   * A DynamoDB that keeps its tables in a LevelDB in the folder `path`. It listens when told to.
+   */
   const dynalite: (options: {
     path: string;
     /** How long a table is in the states between, milliseconds. */

@@ -15,8 +15,9 @@ const {
 });
 
 mkdirSync(path, { recursive: true, mode: 0o700 });
-// A table's state between is kept with the table, and a table that a kill leaves in one stays there:
-// so it is left as soon as can be. What is acknowledged is in LevelDB's log, so a signal may end it.
+// A table's state between is kept with the table, and a table that a kill leaves in one stays
+// there: so it is left as soon as can be. What is acknowledged is in LevelDB's log, so a signal may
+// end it.
 const server = dynalite({ path, createTableMs: 0, deleteTableMs: 0 });
 // Its own listener throws when a client goes before its request is whole, and the process would end
 // with it. Nobody waits for that answer.

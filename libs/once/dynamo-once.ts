@@ -89,8 +89,9 @@ export function effectId(namespace: string, { scope, key }: Pick<OnceKey, 'scope
 
 /**
  * Starts an effect: looks, decides, and writes under the condition that the item is still what was
- * decided by. Only a start writes. One that is refused met a newer item, and is decided again by what
- * is there then: each time somebody else's step was done, and the time that a step may take ends it.
+ * decided by. Only a start writes. One that is refused met a newer item, and is decided again by
+ * what is there then: each time somebody else's step was done, and the time that a step may take
+ * ends it.
  */
 async function startEffect(
   table: Table,

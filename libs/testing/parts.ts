@@ -75,8 +75,8 @@ export async function testEndpoints(): Promise<TestEndpoints> {
 let dynamodbStarted: Promise<string> | undefined;
 
 /**
- * The URL of a server that stands for DynamoDB, which few tests need: it is started beside the other
- * parts on first use, and ends with them.
+ * The URL of a server that stands for DynamoDB, which few tests need: it is started beside the
+ * other parts on first use, and ends with them.
  */
 export function testDynamodb(): Promise<string> {
   dynamodbStarted ??= testEndpoints().then(startDynamodb);

@@ -4,8 +4,8 @@ import { cloneFolder, compiledCode } from '../home.ts';
 import type { Fetched, Part } from './part.ts';
 
 /**
- * Guard 1's store where claims are kept in DynamoDB: dynalite, which stands for the service, started
- * only when asked for. It comes with the packages.
+ * Guard 1's store where claims are kept in DynamoDB: dynalite, which stands for the service,
+ * started only when asked for. It comes with the packages.
  */
 export const dynamodb: Part = {
   name: 'dynamodb',
@@ -43,7 +43,9 @@ function versionOfDynalite(): string {
   return (JSON.parse(manifest) as { version: string }).version;
 }
 
-/** Dynalite and the service say that they are well; DynamoDB Local refuses, which is an answer too. */
+/**
+ * Dynalite and the service say that they are well; DynamoDB Local refuses, which is an answer too.
+ */
 async function probe(address: string): Promise<void> {
   const response = await fetch(address, { signal: AbortSignal.timeout(2_000) });
   const answer = await response.text();

@@ -46,7 +46,8 @@ export function findForbidden(found: readonly Licensed[]): string[] {
 
 /**
  * Whether an SPDX expression is allowed at a place: of `OR` one side is enough, of `AND` it takes
- * both. What is no expression is not allowed, and neither is an exception (`WITH`) that no list has.
+ * both. What is no expression is not allowed, and neither is an exception (`WITH`) that no list
+ * has.
  */
 export function isAllowed(expression: string, place: Place): boolean {
   const words = expression.match(/[()]|[^\s()]+/g) ?? [];

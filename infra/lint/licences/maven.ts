@@ -6,10 +6,14 @@ import type { WorkspaceFile } from '../workspace-files.ts';
 import type { Licensed } from './allowed.ts';
 import { isSource } from './programs.ts';
 
-/** What the launcher has Maven fetch: what it needs of POMs beside the parts, and single artifacts. */
+/**
+ * What the launcher has Maven fetch: what it needs of POMs beside the parts, and single artifacts.
+ */
 export type Wanted = { poms: readonly WorkspaceFile[]; artifacts: readonly string[] };
 
-/** Finds what Maven is asked for by the workspace: every POM, and every artifact that a text names. */
+/**
+ * Finds what Maven is asked for by the workspace: every POM, and every artifact that a text names.
+ */
 export function wantedOfMaven(files: readonly WorkspaceFile[]): Wanted {
   const sources = files.filter(({ path }) => isSource(path));
   const artifact = /['"`]([\w-]+(?:\.[\w-]+)+:[\w.-]+:\d[\w.-]*)['"`]/g;
@@ -86,7 +90,9 @@ export function licencesIn(repository: string): Licensed[] {
 
 type Coordinates = { group: string; artifact: string; version: string };
 
-/** By an artifact's POM, or by the one nearest above it that says anything (Maven, "POM Reference"). */
+/**
+ * By an artifact's POM, or by the one nearest above it that says anything (Maven, "POM Reference").
+ */
 function licenceOf(repository: string, { group, artifact, version }: Coordinates): string {
   const folder = join(repository, ...group.split('.'), artifact, version);
   const [path] = globSync('*.pom', { cwd: folder });
@@ -102,7 +108,7 @@ type Named = { name: string; url: string };
  * What a POM says of licences, where whoever takes it may choose one, and which POM is above it.
  * Only what stands at these places counts: plugins have settings of the same names.
  */
-export function readPom(pom: string): { licences: Named[]; parent: Coordinates | undefined } {
+function readPom(pom: string): { licences: Named[]; parent: Coordinates | undefined } {
   const licences: Named[] = [];
   const parent: Record<string, string> = {};
   const path: string[] = [];

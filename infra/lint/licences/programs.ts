@@ -23,9 +23,10 @@ export type Program = {
  * Every program that is fetched whole, by the launcher, by docker compose or by tests: what fetches
  * another one fails until it has its line here. Most are servers that only run beside ours.
  *
- * Not judged is what a user has installed, because it is not fetched by us: Java, Maven, Go, Python,
- * an engine, a server on PATH, the gcloud SDK with its emulators. Nor are packages of Debian, whose
- * main section holds free software alone (Debian Policy 2.2.1), and the system within an image.
+ * Not judged is what a user has installed, because it is not fetched by us: Java, Maven, Go,
+ * Python, an engine, a server on PATH, the gcloud SDK with its emulators. Nor are packages of
+ * Debian, whose main section holds free software alone (Debian Policy 2.2.1), and the system within
+ * an image.
  */
 export const programs: readonly Program[] = [
   {

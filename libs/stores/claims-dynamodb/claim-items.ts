@@ -54,9 +54,9 @@ export type ClaimAttempt = {
 
 /**
  * Claims an id: looks, decides, and writes under the condition that the item is still what was
- * decided by. Only a claim writes. A write that is refused met a newer item, and the claim is decided
- * again by what is there then: each time somebody else's step was done, and the time that a step may
- * take ends it.
+ * decided by. Only a claim writes. A write that is refused met a newer item, and the claim is
+ * decided again by what is there then: each time somebody else's step was done, and the time that a
+ * step may take ends it.
  */
 export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<ClaimOutcome> {
   const { layout, request, token } = attempt;
