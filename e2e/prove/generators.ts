@@ -82,13 +82,14 @@ async function provePiece(
   const isService = kind === 'consumer' || kind === 'service';
   note('generating');
   await clone.run('npm', 'run', '-s', 'new', '--', kind, name);
-  const projects = await touchedProjects(clone);
-  await judge(clone, { projects, note });
+  const projects = await projectsToJudge(clone);
+  await judge(clone, { projects, short, note });
   note('what is written by hand beside the declarations');
   await clone.run(process.execPath, '--test', 'infra/launcher/declarations.test.ts');
-  note('its tests');
-  const own = isService ? [name] : ['contracts'];
-  await test(clone, short ? own : [...own, 'auditor', 'operator', 'lint']);
+  const own = scoped(clone, [isService ? name : 'contracts']);
+  // The launcher's own are about starting processes; its declarations are tried above.
+  const others = projects.dependents.filter((each) => !each.endsWith('/launcher'));
+  await test(clone, { projects: short ? own : others, note });
   note('a system with it');
   const system = JSON.parse(await clone.run('npm', 'run', '-s', 'up', '--', '--json')) as Endpoints;
   await payOnce(system);
@@ -100,42 +101,76 @@ async function provePiece(
   if (!isService) return;
   note('removing it again');
   await removePiece(clone, name);
-  const left = projects.filter((project) => !project.endsWith(`/${name}`));
-  await judge(clone, { projects: left, note });
+  const left = (names: readonly string[]) => names.filter((each) => !each.endsWith(`/${name}`));
+  const remaining = { touched: left(projects.touched), dependents: left(projects.dependents) };
+  await judge(clone, { projects: remaining, short, note });
 }
 
+/**
+ * Projects of which a file changed, and with them all that import one of those, by whatever way: a
+ * list that a generator makes longer is somebody's type.
+ */
+type Judged = { touched: readonly string[]; dependents: readonly string[] };
+
+/** Types of all that depend on what changed; what lint says of a file rests on that file alone. */
 async function judge(
+  clone: ScratchClone,
+  { projects, short, note }: { projects: Judged; short: boolean; note: (line: string) => void },
+): Promise<void> {
+  const linted = short ? projects.touched : projects.dependents;
+  note(`types of ${projects.dependents.length} projects, lint of ${linted.length}`);
+  await runMany(clone, 'typecheck', projects.dependents);
+  await runMany(clone, 'lint', linted);
+}
+
+async function runMany(
+  clone: ScratchClone,
+  target: 'lint' | 'typecheck' | 'test',
+  projects: readonly string[],
+): Promise<void> {
+  const words = ['-t', target, '-p', projects.join(','), '--outputStyle=static'];
+  await clone.run('npx', 'nx', 'run-many', ...words);
+}
+
+async function projectsToJudge(clone: ScratchClone): Promise<Judged> {
+  const { folder, run } = clone;
+  const status = await run('git', 'status', '--porcelain', '-uall', '--no-renames');
+  const paths = status
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.slice('XY '.length));
+  const inProjects = paths.flatMap((path) => {
+    const [top = '', second = ''] = path.split('/');
+    const file = [join(top, second), top].map((each) => join(folder, each, 'package.json'));
+    const found = file.find((each) => existsSync(each) && each !== join(folder, 'package.json'));
+    if (found === undefined) return [];
+    return { path, name: (JSON.parse(readFileSync(found, 'utf8')) as { name: string }).name };
+  });
+  const touched = [...new Set(inProjects.map(({ name }) => name))];
+  const files = inProjects.map(({ path }) => path).join(',');
+  const words = ['show', 'projects', '--affected', `--files=${files}`, '--json'];
+  const dependents = JSON.parse(await run('npx', 'nx', ...words)) as string[];
+  const unseen = touched.filter((each) => !dependents.includes(each));
+  if (unseen.length > 0) throw new Error(`nx does not know that ${unseen.join(', ')} changed`);
+  return { touched, dependents };
+}
+
+/** The names of projects in the clone, which may have been renamed. */
+function scoped({ folder }: ScratchClone, projects: readonly string[]): string[] {
+  return projects.map((project) => `@${nameOf(folder)}/${project}`);
+}
+
+function nameOf(folder: string): string {
+  return (JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { name: string }).name;
+}
+
+async function test(
   clone: ScratchClone,
   { projects, note }: { projects: readonly string[]; note: (line: string) => void },
 ): Promise<void> {
-  note(`lint and types of ${projects.length} projects`);
-  const targets = ['-t', 'lint', 'typecheck', '-p', projects.join(',')];
-  await clone.run('npx', 'nx', 'run-many', ...targets, '--outputStyle=static');
-}
-
-/** The names of the projects of which a file changed. */
-async function touchedProjects({ folder, run }: ScratchClone): Promise<string[]> {
-  const status = await run('git', 'status', '--porcelain', '-uall', '--no-renames');
-  const names = status
-    .trimEnd()
-    .split('\n')
-    .flatMap((line) => {
-      const [top = '', second = ''] = line.slice('XY '.length).split('/');
-      const file = [join(top, second), top].map((each) => join(folder, each, 'package.json'));
-      const found = file.find((each) => existsSync(each) && each !== join(folder, 'package.json'));
-      if (found === undefined) return [];
-      return (JSON.parse(readFileSync(found, 'utf8')) as { name: string }).name;
-    });
-  return [...new Set(names)];
-}
-
-async function test(clone: ScratchClone, projects: readonly string[]): Promise<void> {
-  const { name } = JSON.parse(readFileSync(join(clone.folder, 'package.json'), 'utf8')) as {
-    name: string;
-  };
-  const all = projects.map((project) => `@${name}/${project}`).join(',');
-  await clone.run('npx', 'nx', 'run-many', '-t', 'test', '-p', all, '--outputStyle=static');
-  const home = join(`.${name}`, 'test');
+  note(`tests of ${projects.length} projects`);
+  await runMany(clone, 'test', projects);
+  const home = join(`.${nameOf(clone.folder)}`, 'test');
   await clone.run('npm', 'run', '-s', 'down', '--', '--volumes', '--home', home);
 }
 

@@ -130,7 +130,7 @@ async function countStages(
     running.push(stage);
     const order = { stage, running, count };
     const drained = await drainStage({ system, terminal, own: { runOnly, counts } }, order);
-    const { statements, batches, walBytes } = drained.counts!.roles[roleOf[stage]] ?? nothing;
+    const { statements, batches, walBytes } = drained.counts!.roles[roleOf(stage)] ?? nothing;
     const limit = most.roles[stage as keyof typeof most.roles];
     const each = (what: string, counted: number, atMost: number) =>
       found.push({ what: `${what}, ${stage}`, count: counted / count, most: atMost });

@@ -38,24 +38,27 @@ function shareOf(text: string): number {
   throw new UsageError(`--tracing takes a share from 0 to 1, such as 0.01, not '${text}'`);
 }
 
-/** The services whose CPU a payment takes, in the order in which it meets them. */
-export const measuredServices = declarations
-  .map(({ name }) => name as ServiceName)
-  .filter((name) => name !== 'console');
 export type MeasuredService = Exclude<ServiceName, 'console'>;
+
+/**
+ * The services whose CPU a payment takes, in the order in which it meets them: those that it
+ * reaches by Kafka or Pub/Sub, whoever they are.
+ */
+export const measuredServices = declarations
+  .filter(({ name, kafka, events }) => name !== 'console' && (kafka ?? events) !== undefined)
+  .map(({ name }) => name as MeasuredService);
 
 /** What a payment passes until its event is published; the others are consumers of that. */
 export const pipelineServices: readonly MeasuredService[] = measuredServices.slice(0, 3);
 
-/** The role of a service in the database, without `triplock_`. */
-export const roleOf: Readonly<Record<MeasuredService, string>> = {
-  'ingest-gateway': 'gateway',
-  'ledger-worker': 'ledger',
-  'outbox-dispatcher': 'dispatcher',
-  'partner-notifier': 'notifier',
-  'settlement-feed': 'settlement',
-  auditor: 'auditor',
-};
+/** The role of a service in the database, without `triplock_`; its name where it has none. */
+export function roleOf(service: MeasuredService): string {
+  return declaredAs(service).role?.replace('triplock_', '') ?? service;
+}
+
+function declaredAs(service: MeasuredService) {
+  return declarations.find(({ name }) => name === service)!;
+}
 
 /**
  * What runs beside the services: the servers that they stand on, who receives the webhooks, and the
@@ -216,22 +219,28 @@ export function readPeaks({ endpoints }: System): Readonly<Record<string, number
   return peaks;
 }
 
-/** What each stage has done since its processes started, by its own counters. */
-const done: Readonly<Record<MeasuredService, (count: ServiceSample['count']) => number>> = {
+type Done = (count: ServiceSample['count']) => number;
+
+/** What a stage has done since its processes started, by its own counters. */
+function doneBy(stage: MeasuredService): Done {
+  const [metrics] = declaredAs(stage).metrics;
+  // As every consumer counts by libs/consumer.
+  return done[stage] ?? ((count) => total(count, `${metrics}events_total`, { outcome: 'applied' }));
+}
+
+const done: Partial<Readonly<Record<MeasuredService, Done>>> = {
   'ingest-gateway': (count) => accepted(count, 'payments'),
   'ledger-worker': (count) => total(count, 'triplock_worker_records_total'),
   'outbox-dispatcher': (count) =>
     total(count, 'triplock_dispatcher_events_total', { outcome: 'published' }),
   'partner-notifier': (count) =>
     total(count, 'triplock_webhook_attempts_total', { outcome: 'delivered' }),
-  'settlement-feed': (count) => total(count, 'triplock_settlement_events_total', applied),
   auditor: (count) =>
     Math.min(
       total(count, 'triplock_auditor_events_total', { outcome: 'first' }),
       total(count, 'triplock_auditor_accepted_records_total', { outcome: 'payment' }),
     ),
 };
-const applied = { outcome: 'applied' };
 
 function accepted(count: ServiceSample['count'], kind: string): number {
   return total(count, `triplock_gateway_${kind}_total`, { outcome: 'accepted' });
@@ -250,7 +259,7 @@ export async function readProgress(system: System, stage: MeasuredService): Prom
   const atMs = performance.now();
   const cpu = { [stage]: sample.cpuMicros, ...(await sampleBeside(system)) };
   const publishCalls = total(sample.count, 'triplock_dispatcher_publish_seconds_count');
-  return { atMs, done: done[stage](sample.count), cpu, publishCalls };
+  return { atMs, done: doneBy(stage)(sample.count), cpu, publishCalls };
 }
 
 // Asked of the services and not of the database, which would count rows for as long as it measures.

@@ -118,7 +118,7 @@ function stageTable(repetitions: readonly Repetition[]): Table[] {
     const over = (figure: (run: StageRun) => number | undefined) =>
       cell(stages.map((each) => figure(each[name])));
     const beside = besideOfStages.map((each) => over(({ cpu }) => cpu[each]));
-    const role = roleOf[name];
+    const role = roleOf(name);
     const statements = cell(
       stages.map(({ [name]: { counts, of } }) => (counts?.roles[role]?.statements ?? NaN) / of),
       2,
@@ -187,7 +187,7 @@ function batchTable(repetitions: readonly Repetition[]): Table[] {
       );
     const roles = measuredServices
       .slice(1)
-      .map((service) => over(({ roles: counted }) => counted[roleOf[service]]?.batches));
+      .map((service) => over(({ roles: counted }) => counted[roleOf(service)]?.batches));
     const wal = cell(each.map(({ run }) => run.counts!.walBytes / run.load.accepted));
     return [
       name,

@@ -288,7 +288,7 @@ export function renderText(report: LoadReport): string[] {
 }
 
 /** What became of all that was asked for; what there is none of is left out. */
-function describeAnswers(run: K6Run): string {
+function describeAnswers(run: Pick<K6Run, 'tallies'>): string {
   const sum = (end: string) =>
     ['payments', 'refunds'].reduce(
       (total, kind) => total + (run.tallies[`${kind}_${end}`] ?? 0),

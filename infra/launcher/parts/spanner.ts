@@ -1,9 +1,8 @@
 import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { pingEmulator } from '@triplock/ledger-spanner';
 import { missingPart } from '../errors.ts';
-import { inGcloudSdk } from './installed.mjs';
 import type { Fetched, Part } from './part.ts';
+import { inGcloudSdk } from './programs.ts';
 
 /**
  * Guard 2's store where the ledger is kept in Cloud Spanner: Google's emulator, started only when
@@ -29,7 +28,7 @@ const databasesMax = 1_000;
  */
 export function findSpannerEmulator(platform = process.platform): string | undefined {
   if (platform !== 'linux') return undefined;
-  return inGcloudSdk(join('bin', 'cloud_spanner_emulator', 'emulator_main'))[0];
+  return inGcloudSdk('bin', 'cloud_spanner_emulator', 'emulator_main')[0];
 }
 
 async function fetchSpanner(): Promise<Fetched> {
