@@ -341,7 +341,7 @@ test('an acknowledgement without an id or a reason is refused before anything is
     const { code, stderr } = await runOperator(['audit', ...words]);
     assert.equal(code, 2, stderr);
   }
-  assert.match((await runOperator(['audit', 'acknowledge', '7'])).stderr, /--reason TEXT/);
+  assert.match((await runOperator(['audit', 'acknowledge', '7'])).stderr, /--reason is missing/);
 });
 
 test('a database that does not answer is reported in one line, without its password', async () => {

@@ -21,16 +21,17 @@ import { partsCache } from '../home.ts';
 import { withLock } from '../lock.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Session } from '../session.ts';
-import {
-  cacheFolderOf,
-  type CacheEntry,
-  findOnPath,
-  type Java,
-  lookForJava,
-  oldestJava,
-} from './installed.mjs';
+import * as installed from './installed.mjs';
 
-export { askVersion, findOnPath } from './installed.mjs';
+/** The absolute path of a program on PATH. */
+export const findOnPath = (program: string) => installed.findOnPath(program);
+
+/** What the program says of itself, or `undefined` when it does not run here. */
+export const askVersion = (file: string, ...words: readonly string[]) =>
+  installed.askVersion(file, ...words);
+
+/** Where a path exists within the SDK that `gcloud` belongs to, or within one in a usual place. */
+export const inGcloudSdk = (...path: readonly string[]) => installed.inGcloudSdk(join(...path));
 
 /** Follows the links of a path that exists. */
 export const resolved = (path: string) => realpathSync(path);
@@ -48,11 +49,11 @@ export const resolved = (path: string) => realpathSync(path);
  */
 export async function cached(
   session: Session,
-  entry: CacheEntry,
+  entry: installed.CacheEntry,
   fill: (folder: string) => Promise<void>,
 ): Promise<string> {
   const cache = partsCache();
-  const folder = join(cache, cacheFolderOf(entry));
+  const folder = join(cache, installed.cacheFolderOf(entry));
   if (isWhole(folder, entry)) return folder;
   await withLock(join(cache, 'lock'), session, async () => {
     if (isWhole(folder, entry)) return;
@@ -76,7 +77,7 @@ export async function cached(
   return folder;
 }
 
-function isWhole(folder: string, { checksum }: CacheEntry): boolean {
+function isWhole(folder: string, { checksum }: installed.CacheEntry): boolean {
   if (!existsSync(folder)) return false;
   try {
     return checksum === undefined || checksumOf(folder) === checksum;
@@ -87,7 +88,7 @@ function isWhole(folder: string, { checksum }: CacheEntry): boolean {
   }
 }
 
-function refused(folder: string, { name, checksum }: CacheEntry): LauncherError {
+function refused(folder: string, { name, checksum }: installed.CacheEntry): LauncherError {
   const what = `what was fetched for ${name} is not what was pinned, and is not used`;
   return new LauncherError(`${what}: its checksum is ${checksumOf(folder)}, not ${checksum}`);
 }
@@ -167,13 +168,13 @@ function repositoryOption(): string[] {
   }
 }
 
-let answer: Promise<Java> | undefined;
+let answer: Promise<installed.Java> | undefined;
 
 /** Looks for Java and asks it for its version, once: it takes a moment to say. */
-export function findJava(): Promise<Java> {
-  answer ??= lookForJava().then((java) => {
+export function findJava(): Promise<installed.Java> {
+  answer ??= installed.lookForJava().then((java) => {
     if (java.outcome === 'found') return java;
-    const because = `it needs Java ${oldestJava} or newer, and ${java.because}`;
+    const because = `it needs Java ${installed.oldestJava} or newer, and ${java.because}`;
     return { outcome: 'missing', because };
   });
   return answer;
