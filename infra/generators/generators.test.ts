@@ -53,14 +53,14 @@ test('a service more or less changes each file that names services, and nothing 
   };
   const [first] = declarations;
   const named = {
-    name: 'loyalty',
-    role: 'triplock_loyalty',
-    schema: 'loyalty',
+    name: 'somepiece',
+    role: 'triplock_somepiece',
+    schema: 'somepiece',
     inbox: true,
   } as const;
-  const events = { does: 'receive', subscription: 'loyalty' } as const;
+  const events = { does: 'receive', subscription: 'somepiece' } as const;
   for (const { path, text } of write([...declarations, { ...first!, ...named, events }]))
-    assert.match(text, /\b(triplock_)?loyalty\b/, path);
+    assert.match(text, /\b(triplock_)?somepiece\b/, path);
   for (const { path, text } of write(declarations))
     assert.equal(text, readFileSync(join(root, path), 'utf8'), path);
 });
@@ -92,7 +92,7 @@ async function written(tree: Tree, act: () => Promise<unknown>): Promise<Map<str
 for (const [kind, generate] of Object.entries({ consumer, service })) {
   test(`a ${kind} is written and listed wherever a service has to be named, twice in a row`, async () => {
     const tree = repository();
-    for (const name of ['loyalty', 'invoices']) {
+    for (const name of ['somepiece', 'otherpiece']) {
       const files = await written(tree, () => generate(tree, { name }));
       for (const file of ['package.json', 'service.ts', 'config.ts', 'main.ts', 'main.test.ts'])
         assert.ok(files.has(`services/${name}/${file}`), file);
@@ -103,12 +103,22 @@ for (const [kind, generate] of Object.entries({ consumer, service })) {
     }
     const portOf = (name: string) =>
       /usual: (\d+_\d+)/.exec(tree.read(`services/${name}/service.ts`, 'utf8')!)![1];
-    assert.notEqual(portOf('loyalty'), portOf('invoices'));
+    assert.notEqual(portOf('somepiece'), portOf('otherpiece'));
   });
 
   test(`a name that is none or is taken makes no ${kind}, and nothing is written`, async () => {
     const tree = repository();
-    const refused = ['Loyalty', 'l', 'my_points', 'class', 'ledger', 'refunds', '7up', 'a--b', ''];
+    const refused = [
+      'Somepiece',
+      'l',
+      'my_points',
+      'class',
+      'ledger',
+      'refunds',
+      '7up',
+      'a--b',
+      '',
+    ];
     for (const name of refused) {
       const files = await written(tree, () =>
         assert.rejects(generate(tree, { name }), RefusedName, name),
@@ -122,7 +132,7 @@ for (const [kind, generate] of Object.entries({ consumer, service })) {
     tree.write('infra/launcher/services.ts', 'export const pipeline = [];\n');
     const naming = (error: Error) =>
       error instanceof LostAnchor && error.message.startsWith('infra/launcher/services.ts has no');
-    await assert.rejects(generate(tree, { name: 'loyalty' }), naming);
+    await assert.rejects(generate(tree, { name: 'somepiece' }), naming);
   });
 }
 
@@ -154,7 +164,7 @@ test('a bad name is refused in one sentence before anything is installed or star
     [['rename', 'acme', 'pay'], /unexpected argument 'pay': npm run rename -- NAME/],
     [['rename'], /a name is missing: npm run rename -- NAME/],
     [['consumer', '--force'], /there is no option '--force'/],
-    [['pipeline', 'loyalty'], /'pipeline' is no kind: it takes one of consumer, /],
+    [['pipeline', 'somepiece'], /'pipeline' is no kind: it takes one of consumer, /],
   ];
   for (const [words, sentence] of refused) {
     const ran = spawnSync(process.execPath, [launcher, 'new', ...words], { encoding: 'utf8' });
@@ -178,7 +188,7 @@ test('a kind that there is not is refused, with those that there are', () => {
     spawnSync(process.execPath, [join(import.meta.dirname, 'new.ts'), ...words], {
       encoding: 'utf8',
     });
-  const unknown = run('pipeline', 'loyalty');
+  const unknown = run('pipeline', 'somepiece');
   assert.equal(unknown.status, 2, unknown.stderr);
   assert.match(unknown.stderr, /'pipeline' is no kind: it takes one of consumer/);
   assert.match(run('consumer').stderr, /a name is missing: npm run new -- consumer NAME/);

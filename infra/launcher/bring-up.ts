@@ -146,7 +146,7 @@ type SystemToStart = {
   addresses: Addresses;
 };
 
-/** Of the parts and of the services: one that is taken keeps all from starting, not the last few. */
+/** Of the parts and the services: one that is taken keeps all from starting, not the last few. */
 function choosePortsFirst(
   session: Session,
   { options, table, stores }: Omit<SystemToStart, 'addresses'>,

@@ -11,4 +11,3 @@ export function lookFirst(
   asked: { name: string; args: readonly string[]; root: string },
   machine?: Machine,
 ): Promise<string | undefined>;
-export function thisMachine(): Machine;

@@ -19,8 +19,8 @@ import {
 const pins = JSON.parse(readFileSync(new URL('./parts/pins.json', import.meta.url), 'utf8'));
 
 /**
- * Commands that start parts. `runs`: in the usual home, whose parts may run already; `containers`: where
- * an engine answers they may do without programs of this machine.
+ * Commands that start parts. `runs`: in the usual home, whose parts may run already; `containers`:
+ * where an engine answers they may do without programs of this machine.
  */
 const startingParts = {
   up: { runs: true, containers: true },
@@ -127,7 +127,7 @@ export async function lookFirst({ name, args, root }, machine = thisMachine()) {
 }
 
 /** The machine that this runs on, as it is asked. */
-export function thisMachine() {
+function thisMachine() {
   const { env: environment, platform, arch } = process;
   return { environment, platform, arch, places: usualPlaces };
 }

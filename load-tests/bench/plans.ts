@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import type { System } from '@triplock/demo';
+import { declarations } from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/operator';
 import { loadStatements, openForCommand, statementsIn, type Database } from '@triplock/postgres';
 import { describeRig, type Rig } from '../systems.ts';
@@ -18,15 +19,17 @@ const sql = loadStatements(import.meta.url, 'plans.sql', [
 /** A statement of the services. */
 type Statement = { name: string; file: string; text: string; schema: string };
 
-/** The schema that the statements of a folder find their tables in. */
-const schemas = {
+/** The schema that the statements of a folder find their tables in; of a service its own. */
+const schemas: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    declarations.flatMap(({ name, main, schema }) =>
+      schema === undefined || main !== undefined ? [] : [[`services/${name}`, schema]],
+    ),
+  ),
   'libs/stores/claims-postgres': 'claims',
   'libs/ledger': 'ledger',
   'libs/partners': 'partners',
   'libs/inbox': 'notifier',
-  'services/partner-notifier': 'notifier',
-  'services/settlement-feed': 'settlement',
-  'services/auditor': 'auditor',
   'services/operator': 'ledger',
 };
 

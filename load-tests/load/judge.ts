@@ -193,7 +193,7 @@ export async function searchKnee(
   return { knee, run: { ...together(runs, best), moments, latencyOf: `at ${best.rate}/s` } };
 }
 
-/** Of all runs what was counted, and what they cost; of one how long answers took, and its thresholds. */
+/** Of all runs what was counted and what they cost; of one its latencies and thresholds. */
 export function together(runs: readonly K6Run[], one: K6Run): K6Run {
   const { cpuSeconds: _, ...rest } = one;
   const cpuSeconds = runs.reduce((sum, run) => sum + (run.cpuSeconds ?? NaN), 0);

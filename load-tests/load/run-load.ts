@@ -217,7 +217,7 @@ export type LoadReport = {
   scenario: string;
   /** What was sent, in words. */
   sends: string;
-  /** Absent where payments follow one another; of `ramp` that of the knee, 0 where there is none. */
+  /** Absent where payments follow one another; of `ramp` that of the knee, 0 for none. */
   rate?: number;
   seconds?: number;
   rig: Rig & { k6: string; gateways: number };

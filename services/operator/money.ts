@@ -3,7 +3,7 @@
  * units, and how many digits those have is asked in one place.
  */
 
-/** An amount of minor units as people write it: 1250 and EUR give `12.50 EUR`, exact at any size. */
+/** An amount as people write it: 1250 and EUR give `12.50 EUR`. Exact at any size. */
 export function formatMoney(minorUnits: bigint | number | string, currency: string): string {
   const [whole = '', fraction] = formatDecimal(minorUnits, currency).split('.');
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ' ');

@@ -98,8 +98,8 @@ const listColumns = 100;
 const narrowest = 16;
 
 /**
- * Lines of a table that fit a terminal, for lists that are read and not compared: the widest columns
- * give way, and their cells go on below. What has no space, such as an id, is not broken.
+ * Lines of a table that fit a terminal, for lists that are read and not compared: the widest
+ * columns give way, and their cells go on below. What has no space, such as an id, is not broken.
  */
 export function renderList(columns: readonly Column[], rows: readonly string[][]): string[] {
   const gap = 2;
@@ -121,7 +121,7 @@ export function renderList(columns: readonly Column[], rows: readonly string[][]
 }
 
 /** Breaks a text at its spaces into lines of at most so many columns, where its words allow. */
-export function wrapWords(text: string, columns: number): string[] {
+function wrapWords(text: string, columns: number): string[] {
   const lines = [''];
   for (const word of text.split(' ')) {
     const line = lines.at(-1)!;
