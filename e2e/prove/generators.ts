@@ -82,13 +82,13 @@ async function provePiece(
   const isService = kind === 'consumer' || kind === 'service';
   note('generating');
   await clone.run('npm', 'run', '-s', 'new', '--', kind, name);
-  const projects = await projectsToJudge(clone);
-  await judge(clone, { projects, short, note });
+  const affected = await affectedProjects(clone);
+  await judge(clone, note);
   note('what is written by hand beside the declarations');
   await clone.run(process.execPath, '--test', 'infra/launcher/declarations.test.ts');
   const own = scoped(clone, [isService ? name : 'contracts']);
   // The launcher's own are about starting processes; its declarations are tried above.
-  const others = projects.dependents.filter((each) => !each.endsWith('/launcher'));
+  const others = affected.filter((each) => !each.endsWith('/launcher'));
   await test(clone, { projects: short ? own : others, note });
   note('a system with it');
   const system = JSON.parse(await clone.run('npm', 'run', '-s', 'up', '--', '--json')) as Endpoints;
@@ -101,38 +101,19 @@ async function provePiece(
   if (!isService) return;
   note('removing it again');
   await removePiece(clone, name);
-  const left = (names: readonly string[]) => names.filter((each) => !each.endsWith(`/${name}`));
-  const remaining = { touched: left(projects.touched), dependents: left(projects.dependents) };
-  await judge(clone, { projects: remaining, short, note });
+  await judge(clone, note);
 }
 
 /**
- * Projects of which a file changed, and with them all that import one of those, by whatever way: a
- * list that a generator makes longer is somebody's type.
+ * Rules, types and format of everything: a list that a generator makes longer is somebody's type.
  */
-type Judged = { touched: readonly string[]; dependents: readonly string[] };
-
-/** Types of all that depend on what changed; what lint says of a file rests on that file alone. */
-async function judge(
-  clone: ScratchClone,
-  { projects, short, note }: { projects: Judged; short: boolean; note: (line: string) => void },
-): Promise<void> {
-  const linted = short ? projects.touched : projects.dependents;
-  note(`types of ${projects.dependents.length} projects, lint of ${linted.length}`);
-  await runMany(clone, 'typecheck', projects.dependents);
-  await runMany(clone, 'lint', linted);
+async function judge(clone: ScratchClone, note: (line: string) => void): Promise<void> {
+  note('lint and types');
+  await clone.run(process.execPath, 'infra/lint/main.ts');
 }
 
-async function runMany(
-  clone: ScratchClone,
-  target: 'lint' | 'typecheck' | 'test',
-  projects: readonly string[],
-): Promise<void> {
-  const words = ['-t', target, '-p', projects.join(','), '--outputStyle=static'];
-  await clone.run('npx', 'nx', 'run-many', ...words);
-}
-
-async function projectsToJudge(clone: ScratchClone): Promise<Judged> {
+/** Projects of which a file changed, and with them all that import one of those, by whatever way. */
+async function affectedProjects(clone: ScratchClone): Promise<readonly string[]> {
   const { folder, run } = clone;
   const status = await run('git', 'status', '--porcelain', '-uall', '--no-renames');
   const paths = status
@@ -152,7 +133,7 @@ async function projectsToJudge(clone: ScratchClone): Promise<Judged> {
   const dependents = JSON.parse(await run('npx', 'nx', ...words)) as string[];
   const unseen = touched.filter((each) => !dependents.includes(each));
   if (unseen.length > 0) throw new Error(`nx does not know that ${unseen.join(', ')} changed`);
-  return { touched, dependents };
+  return dependents;
 }
 
 /** The names of projects in the clone, which may have been renamed. */
@@ -169,7 +150,8 @@ async function test(
   { projects, note }: { projects: readonly string[]; note: (line: string) => void },
 ): Promise<void> {
   note(`tests of ${projects.length} projects`);
-  await runMany(clone, 'test', projects);
+  const words = ['-t', 'test', '-p', projects.join(','), '--outputStyle=static'];
+  await clone.run('npx', 'nx', 'run-many', ...words);
   const home = join(`.${nameOf(clone.folder)}`, 'test');
   await clone.run('npm', 'run', '-s', 'down', '--', '--volumes', '--home', home);
 }

@@ -35,6 +35,7 @@ const commands = {
   ],
   journey: ['e2e/journey.ts', 'shows which files run for one payment'],
   prove: ['e2e/prove.ts', 'proves the promises: long faults, guards removed, every claim store'],
+  check: ['infra/launcher/commands/check.ts', 'runs lint and types, and the tests of what changed'],
   test: [
     'infra/launcher/commands/test.ts',
     'runs lint, type checks, tests and the promises end to end',

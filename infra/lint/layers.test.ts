@@ -39,6 +39,8 @@ type Source = { path: string; text: string };
 
 /** Every consumer in a source that has no guard, by what it is. */
 function findUnguarded({ path, text }: Source): string[] {
+  // Parsing is what takes long, and few sources name a consumer.
+  if (!/\b(runConsumer|openSubscriber|readEvents)\b/.test(text)) return [];
   const service = path.split('/')[1]!;
   const tree = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const missing: string[] = [];
@@ -106,13 +108,15 @@ test('a consumer without a guard is found', () => {
 
 test('nothing can be published without an event id', () => {
   const topic = files.find(({ path }) => path === 'libs/transport/pubsub/publisher.ts')!.text();
-  const problems = (attributes: string) => {
-    const text = `${topic}\nexport const sent: OutgoingMessage =
+  const message = (name: string, attributes: string) =>
+    `\nexport const ${name}: OutgoingMessage =
       { orderingKey: '7', data: null as never, attributes: ${attributes} };`;
-    return typeErrors(text).filter((code) => code === missingProperty).length;
-  };
-  assert.equal(problems(`{ event_id: 'a', event_type: 'payment.succeeded' }`), 0);
-  assert.equal(problems(`{ event_type: 'payment.succeeded' }`), 1);
+  const told = message('told', `{ event_id: 'a', event_type: 'payment.succeeded' }`);
+  const nameless = message('nameless', `{ event_type: 'payment.succeeded' }`);
+  const text = topic + told + nameless;
+  const places = typeErrors(text).filter(({ code }) => code === missingProperty);
+  assert.equal(places.length, 1);
+  assert.ok(places[0]!.start! > text.indexOf('nameless'), 'the one without an id');
 });
 
 /**
@@ -121,7 +125,7 @@ test('nothing can be published without an event id', () => {
  */
 const missingProperty = 2741;
 
-function typeErrors(text: string): number[] {
+function typeErrors(text: string): readonly ts.Diagnostic[] {
   const name = 'example.ts';
   const options = { strict: true, noEmit: true, target: ts.ScriptTarget.ESNext, types: [] };
   const host = ts.createCompilerHost(options);
@@ -131,5 +135,5 @@ function typeErrors(text: string): number[] {
       ? ts.createSourceFile(path, text, ts.ScriptTarget.ESNext)
       : getSourceFile.call(host, path, ...rest);
   const program = ts.createProgram([name], options, host);
-  return program.getSemanticDiagnostics(program.getSourceFile(name)).map(({ code }) => code);
+  return program.getSemanticDiagnostics(program.getSourceFile(name));
 }

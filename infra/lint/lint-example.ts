@@ -1,63 +1,61 @@
-import { ESLint, type Linter } from 'eslint';
-import tseslint from 'typescript-eslint';
-import { root } from './workspace-files.ts';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { oxlint, type Problem } from './judge.ts';
+import { projectFolders, root, workspaceFiles } from './workspace-files.ts';
+
+/** A text, and the path of the workspace at which it is judged; no file need be there. */
+export type Example = { path: string; text: string };
 
 /**
- * Lints a text as if it stood at that path of the workspace; returns "rule messageId" of each
- * error.
+ * Lints each example as if it stood at its path, by the workspace's own configuration with types;
+ * returns the rules that refused it, such as 'house/one-door', a rule as often as it did. A file
+ * named `example` gets a number, so that several stand side by side.
  */
-export type LintExample = (path: string, text: string) => Promise<string[]>;
-
-const configUrl = new URL('../../eslint.config.js', import.meta.url).href;
-const { default: config } = (await import(configUrl)) as { default: Linter.Config[] };
-
-/** An example's file does not exist, so no project can tell its types. */
-const withoutTypes: Linter.Config = {
-  languageOptions: { parserOptions: { project: false } },
-  rules: tseslint.configs.disableTypeChecked.rules,
-};
-
-/**
- * With CI=true the parser takes a run for a single pass over files as they are on disk, and an
- * example would be judged by the text of the file in whose place it stands.
- */
-const textsAsGiven: Linter.Config = {
-  languageOptions: { parserOptions: { disallowAutomaticSingleRunInference: true } },
-};
-
-/** The workspace's own configuration with types; the path must be that of a file there is. */
-export const lintTypedExample = linter({ cwd: root, overrideConfig: textsAsGiven });
-
-/** The same without types, for a path where no file is. */
-export const lintExample = linter({ cwd: root, overrideConfig: withoutTypes });
-
-/**
- * And with cycles let through: an arrow against the grain is refused as a cycle before anyone
- * looks at its tags, and would be refused so even if the tags allowed it.
- */
-export const lintArrow = linter({
-  cwd: root,
-  overrideConfigFile: true,
-  overrideConfig: [...config.map(allowCycles), withoutTypes],
-});
-
-function linter(options: ESLint.Options): LintExample {
-  const eslint = new ESLint(options);
-  return async (path, text) => {
-    const [result] = await eslint.lintText(text, { filePath: `${root}${path}` });
-    if (result === undefined) throw new Error(`${path} is ignored by the configuration`);
-    return result.messages.map(({ ruleId, messageId, message }) =>
-      ruleId === null ? message : [ruleId, messageId].filter(Boolean).join(' '),
+export async function lintExamples(
+  examples: readonly Example[],
+): Promise<ReadonlyMap<Example, readonly string[]>> {
+  const folder = copyOfWorkspace();
+  try {
+    const placed = examples.map((example, n) => {
+      const path = example.path.replace('/example.', `/example-${n}.`);
+      mkdirSync(join(folder, dirname(path)), { recursive: true });
+      writeFileSync(join(folder, path), example.text, { flag: 'wx' });
+      return { example, path };
+    });
+    const problems = await oxlint([], { cwd: folder });
+    return new Map(
+      placed.map(({ example, path }) => {
+        const own = problems.filter(({ filename }) => filename === path);
+        return [example, own.map(ruleOf)];
+      }),
     );
-  };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
-function allowCycles(block: Linter.Config): Linter.Config {
-  const rule = block.rules?.['@nx/enforce-module-boundaries'];
-  if (!Array.isArray(rule)) return block;
-  const options = { ...(rule[1] as object), ignoredCircularDependencies: [['*', '*']] };
-  return {
-    ...block,
-    rules: { ...block.rules, '@nx/enforce-module-boundaries': ['error', options] },
-  };
+/** A workspace of the same projects under the same rules, without a source. */
+export function copyOfWorkspace(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'lint-examples-'));
+  const manifests = projectFolders(workspaceFiles()).map((project) => `${project}/package.json`);
+  const settings = ['package.json', 'tsconfig.json', 'tsconfig.base.json', '.prettierignore'];
+  for (const path of [...settings, ...manifests]) {
+    cpSync(join(root, path), join(folder, path));
+  }
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  const config = `import config from '${root}oxlint.config.ts';\n\nexport default config;\n`;
+  writeFileSync(join(folder, 'oxlint.config.ts'), config);
+  return folder;
+}
+
+/** 'house(one-door)' is 'house/one-door' in the configuration. */
+function ruleOf({ code, message }: Problem): string {
+  if (code === undefined)
+    return message.startsWith('Unused oxlint-') ? 'unused-directive' : 'syntax';
+  const [, plugin, rule] = /^([\w-]+)\((.+)\)$/.exec(code) ?? [];
+  if (plugin === undefined) return code;
+  return plugin === 'eslint'
+    ? rule!
+    : `${plugin.replace('typescript-eslint', 'typescript')}/${rule}`;
 }

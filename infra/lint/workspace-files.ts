@@ -1,4 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** A file of the workspace by its path from the root, with `/` between folders. */
@@ -8,14 +9,17 @@ export type WorkspaceFile = { path: string; text: () => string };
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 const notOurs = ['node_modules', '.git', '.nx', '.triplock'];
 
-/** Every file that belongs to the workspace: what was installed or produced does not. */
-export function workspaceFiles(folder = ''): WorkspaceFile[] {
-  return readdirSync(root + folder, { withFileTypes: true })
+/**
+ * Every file that belongs to the workspace, this one's unless another root is given: what was
+ * installed or produced does not.
+ */
+export function workspaceFiles(from = root, folder = ''): WorkspaceFile[] {
+  return readdirSync(join(from, folder), { withFileTypes: true })
     .filter(({ name }) => !notOurs.includes(name))
     .flatMap((entry) => {
       const path = folder + entry.name;
-      if (entry.isDirectory()) return workspaceFiles(`${path}/`);
-      return [{ path, text: () => readFileSync(root + path, 'utf8') }];
+      if (entry.isDirectory()) return workspaceFiles(from, `${path}/`);
+      return [{ path, text: () => readFileSync(join(from, path), 'utf8') }];
     });
 }
 

@@ -45,7 +45,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const provider = openProvider(config, {
     metrics,
     logger,
-    // eslint-disable-next-line @typescript-eslint/no-use-before-define -- first called with it
+    // oxlint-disable-next-line no-use-before-define -- first called with it
     onClosed: () => resolver.wake(),
   });
   const { POST_ROWS_MAX: rowsMax, POST_STATEMENTS_MAX: statementsMax } = config;

@@ -51,7 +51,7 @@ export function askEndpoints(
     const which = verification.policy === 'required' ? 'paced' : 'all';
     const taken = await notifier.partners.takeQuestions(askedAtOnce - underWay.size, which);
     for (const question of taken) {
-      const asked = ask(question).finally(() => underWay.delete(asked));
+      const asked: Promise<void> = ask(question).finally(() => underWay.delete(asked));
       underWay.add(asked);
     }
     return taken.length;

@@ -81,7 +81,7 @@ export function createSender(notifier: Notifier, limits: SendLimits): Sender {
   const givingUp = new AbortController();
 
   const follow = (work: Promise<unknown>) => {
-    const ended = work.finally(() => underWay.delete(ended));
+    const ended: Promise<unknown> = work.finally(() => underWay.delete(ended));
     underWay.add(ended);
   };
   const begin = (delivery: LeasedDelivery) => {

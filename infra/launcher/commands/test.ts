@@ -1,7 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { globSync, mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { judge } from '@triplock/lint';
 import { chooseTestParts, chooseTestSpanner, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from '../bring-up.ts';
 import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
@@ -19,9 +20,6 @@ const inSpanner = '@triplock/ledger-spanner';
 /** Projects that are left out. */
 const leftOut = () => (process.env[spannerVariable] === 'none' ? [inSpanner] : []);
 
-const judgedData = '.nx/workspace-data';
-const testedData = '.nx/tests-data';
-
 /** All tests of a project; the promises have a target of their own, because they share a system. */
 const testTargets = ['test', 'promises'];
 
@@ -33,7 +31,6 @@ const greenFile = join(cloneFolder, '.nx', 'green.json');
 
 const help = `
 npm test -- [options]
-npm run check
 
 Runs lint, type checks, the tests of every project and the promises end to end, on a Redis, Kafka,
 PostgreSQL and Pub/Sub of its own that are started before and stopped after: in containers where an
@@ -44,8 +41,6 @@ emulator, which there is for Linux alone, else on its container; where neither c
 left out, and it says so: TRIPLOCK_TEST_SPANNER=native, =container or =none. What takes longer is
 \`npm run prove\`; .ci/run runs both. When nothing has changed since all was green, it says so and ends.
 
-  --touched  the short one before a commit, npm run check: lint and types of what changed and of
-             what imports it, and the tests of the projects with changes that git would commit
   --again    also when nothing has changed
   --only tests
              all tests and no lint, whatever was green before
@@ -59,7 +54,6 @@ await runCommand({
   name: 'test',
   help,
   options: {
-    touched: { type: 'boolean' },
     again: { type: 'boolean' },
     only: { type: 'string' },
     seed: { type: 'string' },
@@ -73,7 +67,6 @@ await runCommand({
       process.env['TRIPLOCK_TEST_OUTCOME'] = resolve(values.outcome);
     await chooseSpanner();
     if (only === 'tests') process.exitCode = await runTests(signal);
-    else if (values.touched) process.exitCode = await runTouched(signal);
     else if (!values.again && wasGreen()) report('nothing changed since all was green (--again)');
     else await runAll(signal);
   },
@@ -109,17 +102,6 @@ async function runAll(signal: AbortSignal): Promise<void> {
   const before = contentOfClone();
   process.exitCode = await onParts(signal, (endpoints) => runTargets(endpoints, signal));
   if (process.exitCode === 0 && contentOfClone() === before) writeJson(greenFile, before ?? '');
-}
-
-/** Lint and types are kept by project, so that only what changed is judged. */
-async function runTouched(signal: AbortSignal): Promise<number> {
-  const judging = ['run-many', '-t', 'lint', 'typecheck'];
-  const judged = await runNx(judging, { signal, data: judgedData });
-  const projects = touchedProjects().filter((name) => !leftOut().includes(name));
-  if (judged !== 0 || projects.length === 0) return judged;
-  report(`tests of ${projects.join(', ')}`);
-  const tests = ['run-many', '-t', 'test', '-p', projects.join(',')];
-  return onParts(signal, (endpoints) => runNx(tests, { endpoints, signal, data: testedData }));
 }
 
 /** Runs `work` on parts of its own, whose endpoints are in the file that it gets. */
@@ -165,33 +147,33 @@ async function endHome(home: string, logs: 'keep' | 'forget'): Promise<void> {
 }
 
 /**
- * Everything. Nx gives all tests that are due to one runner, which shares processes among them, and
- * judges lint and types beside it. Exit code 0 only if all are green.
+ * Everything: Nx gives all tests that are due to one runner, which shares processes among them, while
+ * rules and types are judged. Exit code 0 only if all are green.
  */
-function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
-  const targets = ['lint', 'typecheck', ...testTargets];
-  return runNx(all(targets), { endpoints, signal, data: testedData });
+async function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
+  const [judged, tested] = await Promise.all([
+    judge({ report, signal }),
+    runNx(allTests(), { endpoints, signal }),
+  ]);
+  return judged ? tested : Math.max(1, tested);
 }
 
 /** All tests, also those that were green. */
 function runTests(signal: AbortSignal): Promise<number> {
-  const words = [...all(testTargets), '--skip-nx-cache'];
-  return onParts(signal, (endpoints) => runNx(words, { endpoints, signal, data: testedData }));
+  const words = [...allTests(), '--skip-nx-cache'];
+  return onParts(signal, (endpoints) => runNx(words, { endpoints, signal }));
 }
 
-function all(targets: readonly string[]): string[] {
+/** One run of Nx for all, in which both targets are due at once. */
+function allTests(): string[] {
   const exclude = leftOut().map((name) => `--exclude=${name}`);
-  // As many as there are targets, since each is one process for all projects.
-  return ['run-many', '-t', ...targets, ...exclude, '--parallel=4'];
+  return ['run-many', '-t', ...testTargets, ...exclude, '--parallel=2'];
 }
 
-/**
- * Those that run at once keep what they know of past runs apart: each locks its own. Once all was
- * broken off none begins, such as the one that follows another.
- */
+/** Once all was broken off none begins. */
 function runNx(
   args: readonly string[],
-  { endpoints, signal, data }: { endpoints?: string; signal: AbortSignal; data: string },
+  { endpoints, signal }: { endpoints: string; signal: AbortSignal },
 ): Promise<number> {
   if (signal.aborted) return Promise.resolve(128 + constants.signals.SIGINT);
   const nx = join(cloneFolder, 'node_modules', 'nx', 'dist', 'bin', 'nx.js');
@@ -201,8 +183,7 @@ function runNx(
     env: {
       ...process.env,
       NX_DAEMON: 'false',
-      NX_WORKSPACE_DATA_DIRECTORY: join(cloneFolder, data),
-      ...(endpoints !== undefined && { TRIPLOCK_TEST_ENDPOINTS: endpoints }),
+      TRIPLOCK_TEST_ENDPOINTS: endpoints,
     },
   });
   signal.addEventListener('abort', () => child.kill('SIGINT'));
@@ -234,26 +215,6 @@ function contentOfClone(): string | undefined {
   } finally {
     rmSync(index, { force: true });
   }
-}
-
-/** Projects that have a file which differs from the last commit; pages and settings are lint's. */
-function touchedProjects(): string[] {
-  const status =
-    git(['status', '--porcelain', '--untracked-files=all', '--no-renames', '-z']) ?? '';
-  const paths = status.split('\0').flatMap((entry) => entry.slice(3) || []);
-  const roots = globSync('**/package.json', { cwd: cloneFolder, exclude: ['**/node_modules'] })
-    .map((path) => dirname(path))
-    .filter((root) => root !== '.')
-    .sort((a, b) => b.length - a.length);
-  const touched = paths.flatMap(
-    (path) => roots.find((root) => path.startsWith(`${root}/`)) ?? 'infra/lint',
-  );
-  return [...new Set(touched)].map(nameOfProject).filter((name) => name !== '@triplock/e2e');
-}
-
-function nameOfProject(root: string): string {
-  const manifest = readJson(join(cloneFolder, root, 'package.json')) as { name: string };
-  return manifest.name;
 }
 
 /** What git prints; `undefined` where it is not, or this is no clone. */

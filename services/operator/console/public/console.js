@@ -1,4 +1,3 @@
-/* global document, window */
 // What pages do beyond htmx. Every page works without it: a table can be read, a form be sent.
 
 // A picture that is no longer told says so, instead of standing still as if all were calm.

@@ -1,0 +1,3 @@
+export { affectedTests } from './affected.ts';
+export { changedFiles, GitError } from './changes.ts';
+export { judge } from './judge.ts';
