@@ -2,8 +2,9 @@ import { after, before } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ClaimsInspector, inspectClaims } from '@triplock/claims-inspector';
 import { type LedgerNow, openLedgerNow } from '@triplock/demo';
-import { type Endpoints, bringUp, usualNames } from '@triplock/launcher';
+import { type Endpoints, bringUp, systemStatus, usualNames } from '@triplock/launcher';
 import { type Database, openForCommand } from '@triplock/postgres';
+import { stripeControl } from '@triplock/testing';
 import { type Partner, partner } from './partner.ts';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -67,8 +68,35 @@ export function onTheSystem(
     Object.assign(setup, { system, acme, globex, look, claims } satisfies Setup);
     await prepare?.(setup);
   });
-  after(() => Promise.all([setup.look?.close(), setup.claims?.close()]));
+  after(async () => {
+    try {
+      if (setup.system !== undefined) await seeNothingLeft(setup);
+    } finally {
+      await Promise.all([setup.look?.close(), setup.claims?.close()]);
+    }
+  });
   return setup;
+}
+
+/**
+ * Fails a file that leaves the system in a state that the next one does not expect: webhooks that
+ * are sent for a day to a server which has ended, a provider that goes on failing, a process that is
+ * gone or stands still.
+ */
+async function seeNothingLeft({ system, look }: Setup): Promise<void> {
+  // The catcher has a path for each partner, and a test's own receiver none.
+  const endpoints = await look.database.query<{ partner_id: string; url: string }>(
+    `SELECT partner_id, url FROM partners.open_webhook_endpoints WHERE url NOT LIKE '%/hooks/%'`,
+  );
+  const provider = stripeControl(system.stripe, system.controlToken);
+  const { faults } = await provider<{ faults: { fault: string }[] }>('GET', '/faults');
+  const { processes } = await systemStatus({ home, withinMs: 60_000 });
+  const left = [
+    ...endpoints.map((each) => `the endpoint ${each.url} of ${each.partner_id}`),
+    ...faults.map(({ fault }) => `the provider's fault ${fault}`),
+    ...processes.flatMap(({ name, state }) => (state === 'ready' ? [] : `${name} ${state}`)),
+  ];
+  if (left.length > 0) throw new Error(`left behind in the system: ${left.join(', ')}`);
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url));

@@ -94,7 +94,9 @@ test('of a thousand conditional writes of one item at once one is made, and coun
   const made = async (send: () => Promise<unknown>) => {
     const all = await Promise.allSettled(Array.from({ length: 1_000 }, send));
     const refused = all.filter((each) => each.status === 'rejected');
-    for (const { reason } of refused) assert.ok(reason instanceof ConditionalCheckFailedException);
+    for (const { reason } of refused) {
+      assert.ok(reason instanceof ConditionalCheckFailedException, String(reason));
+    }
     return all.length - refused.length;
   };
   assert.equal(await made(() => client.send(first)), 1);
