@@ -37,7 +37,7 @@ export async function leftBehindSince(before: Before): Promise<string[]> {
       ...homesLeft(),
     ];
     if (left.length === 0 || performance.now() > deadline) return [...left, ...failedLate()];
-    await delay(10);
+    await delay(50);
   }
 }
 

@@ -14,7 +14,8 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
   for await (const event of events) {
     const { type, data } = event;
     if (type === 'test:start') around[data.nesting] = data.name;
-    if (type === 'test:diagnostic') tellDiagnostic(data.message, data.nesting);
+    // What a test counted.
+    if (type === 'test:diagnostic') tell({ is: 'figure', text: data.message });
     if (type === 'test:pass' || type === 'test:fail') {
       tellEnd(event, around.slice(1, data.nesting));
       if (data.nesting === 0) fileWasTold();
@@ -44,12 +45,4 @@ function tellEnd({ type, data }: Ended, around: readonly string[]): void {
 
 function failureType(error: Error): unknown {
   return (error as Error & { failureType?: unknown }).failureType;
-}
-
-/** What a test counted; or an error that came when no test was there any more to take it. */
-function tellDiagnostic(text: string, nesting: number): void {
-  const stray = nesting === 0 && text.startsWith('Error: ');
-  if (!stray) return tell({ is: 'figure', text });
-  const name = 'nothing goes on once a test has ended';
-  tell({ is: 'test', test: { name, at: '', outcome: 'failed', ms: 0, why: text } });
 }

@@ -6,6 +6,9 @@ import { tell, untilFileIsTold, type WorkerRequest } from './events.ts';
 import { leftBehindSince, remember } from './left-behind.ts';
 import { cpuSeconds } from './processes.ts';
 
+// Of one that comes when its test is over the runner tells no more than that it came.
+process.on('unhandledRejection', (error) => console.error(error));
+process.on('uncaughtException', (error) => console.error(error));
 process.on('message', ({ run }: WorkerRequest) => void runFile(run));
 process.on('disconnect', () => process.exit());
 
