@@ -19,6 +19,8 @@ const texts: Readonly<Record<string, string>> = {
   'services/auditor/audit.test.ts': "import { sql } from '@triplock/ledger';\n",
   'demo/demo.test.ts': "const text = read('services/settlement-feed/main.ts');\n",
   'infra/lint/tidy.test.ts': 'export {};\n',
+  'infra/launcher/index.ts': "const program = 'services/settlement-feed/main.ts';\n",
+  'infra/launcher/launcher.test.ts': "import { program } from './index.ts';\n",
   'libs/testing/index.ts': "export * from './parts.ts';\n",
   'libs/testing/parts.ts': 'export {};\n',
   'libs/inbox/inbox.test.ts': "import { testPart } from '@triplock/testing';\n",

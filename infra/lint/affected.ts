@@ -76,14 +76,20 @@ function meantBy(path: string, { sources, imports }: ImportGraph, workspace: Wor
   return [path, ...siblings];
 }
 
-/** A path in a text counts as an import: of a program that is started, a file that is read. */
+const ofTests = /\.test\.ts$|\/test\//;
+
+/**
+ * A path in a text counts as an import of a file that is read there. If it is a source, and so
+ * maybe a program that is started, it counts for tests alone: the launcher names every program,
+ * the test equipment the launcher, and all tests that.
+ */
 function withMentions(graph: ImportGraph, files: readonly WorkspaceFile[]): ImportGraph {
   const known = new Set(files.map(({ path }) => path));
   const mention = /['"`/]((?:\.{1,2}\/)?[\w@-][\w@./-]*\.\w+)['"`]/g;
   const imports = [...graph.sources.values()].map(({ path, text }) => {
     const named = [...text().matchAll(mention)]
       .flatMap(([, name]) => [name!, posix.join(posix.dirname(path), name!)])
-      .filter((name) => known.has(name));
+      .filter((name) => known.has(name) && (!graph.sources.has(name) || ofTests.test(path)));
     return [path, [...new Set([...(graph.imports.get(path) ?? []), ...named])]] as const;
   });
   return { ...graph, imports: new Map(imports) };
