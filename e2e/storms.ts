@@ -274,9 +274,7 @@ const usual: StormLoad = {
   identical: 1_000,
 };
 
-/**
- * One process of dynalite makes a fraction of Redis's claims, and so does the client that asks it.
- */
+/** One process of dynalite makes a fraction of Redis's claims, and its client takes as much CPU. */
 const onDynalite: StormLoad = {
   mixed: { perSecond: 10, acceptedMin: 30, losses: 4 },
   steady: { perSecond: 20, acceptedMin: 60 },

@@ -73,9 +73,9 @@ async function letItemsLeave(client: DynamoDBClient, TableName: string): Promise
   try {
     await client.send(new aws.UpdateTimeToLiveCommand({ TableName, TimeToLiveSpecification }));
   } catch (error) {
-    // A server that stands for the service may not know of it. Then items stay, which costs room. The
-    // service refuses where somebody else sets it at this moment, or did within the hour: what came
-    // of that openTable judges.
+    // A server that stands for the service may not know of it: then items stay, which costs room.
+    // The service refuses where somebody else sets it at this moment, or did within the hour; what
+    // came of that openTable judges.
     const isLeft = ['UnknownOperationException', 'ValidationException'];
     if (!isLeft.includes((error as Error).name)) throw error;
   }
