@@ -244,7 +244,9 @@ test('down --volumes leaves nothing of a home anywhere, and says what it keeps a
 });
 
 test('a lock that leaves nothing is held by one at a time all the same', async (t) => {
-  const file = join(testHome(t), 'lock');
+  const folder = join(testHome(t), 'locks');
+  mkdirSync(folder);
+  const file = join(folder, 'lock');
   const { signal } = new AbortController();
   let held = 0;
   const once = () =>
@@ -255,7 +257,7 @@ test('a lock that leaves nothing is held by one at a time all the same', async (
       held -= 1;
     });
   await Promise.all(Array.from({ length: 8 }, once));
-  assert.deepEqual(readdirSync(dirname(file)), []);
+  assert.deepEqual(readdirSync(folder), []);
 });
 
 test('down ends what lived beside a home too, and leaves other homes below it alone', async (t) => {

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { bringUpParts } from './bring-up.ts';
 import { homeAt } from './home.ts';
+import { isFree } from './ports.ts';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
 import { readState, writeState } from './session.ts';
 import { takeDown } from './take-down.ts';
@@ -76,6 +78,41 @@ test('a pid that was given to somebody else meanwhile is left alone', async (t) 
   await takeDown({ home });
   assert.equal(isAlive(somebody), true);
 });
+
+/**
+ * A program whose first thread ends and whose other goes on listening: what a process is that was
+ * killed a moment ago on a busy machine.
+ */
+const halfGone = `
+import ctypes, os, socket, threading
+listening = socket.create_server(('127.0.0.1', 0))
+threading.Thread(target=listening.accept).start()
+os.write(1, b'%d' % listening.getsockname()[1])
+ctypes.CDLL(None).pthread_exit(None)`;
+const hasPython =
+  process.platform === 'linux' && spawnSync('python3', ['-c', 'import ctypes']).status === 0;
+
+test(
+  'a process is there until its last thread has ended, since its ports are taken until then',
+  { skip: !hasPython && 'no python3 here to end one thread of two with' },
+  async (t) => {
+    const child = spawn('python3', ['-c', halfGone], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const ended = once(child, 'exit');
+    t.after(async () => {
+      child.kill('SIGKILL');
+      await ended;
+    });
+    const startedAt = startTimeOf(child.pid!)!;
+    const [printed] = (await once(child.stdout, 'data')) as [Buffer];
+    const isHalfGone = async () => /\) Z /.test(readFileSync(`/proc/${child.pid}/stat`, 'utf8'));
+    await eventually(isHalfGone);
+    assert.equal(await isFree(Number(printed.toString())), false);
+    assert.equal(isSameProcess({ pid: child.pid!, startedAt }), true);
+    child.kill('SIGKILL');
+    await ended;
+    assert.equal(isSameProcess({ pid: child.pid!, startedAt }), false);
+  },
+);
 
 test('Ctrl-C during up stops what it had started', async (t) => {
   const home = testHome(t);

@@ -21,7 +21,7 @@ export function isPaused(pid: number): boolean {
   return ps(pid, 'state=').startsWith('T');
 }
 
-/** What Linux says about a process: proc(5), /proc/[pid]/stat, fields 3, 4 and 22. */
+/** What Linux says about a process: proc(5), /proc/[pid]/stat, fields 3, 4, 20 and 22. */
 function procStat(pid: number): { state: string; parent: number; startedAt: string } | undefined {
   let text: string;
   try {
@@ -33,7 +33,10 @@ function procStat(pid: number): { state: string; parent: number; startedAt: stri
   // The name in field 2 may itself hold spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const [state = '', parent = '0'] = fields;
-  if (state === 'Z' || state === 'X') return undefined;
+  // One that is killed has its first thread end before the others: while one of them is left, its
+  // ports are still taken and its files still open.
+  const threads = Number(fields[17]);
+  if ((state === 'Z' && threads <= 1) || state === 'X') return undefined;
   return { state, parent: Number(parent), startedAt: `${bootId()}/${fields[19]}` };
 }
 

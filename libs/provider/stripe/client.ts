@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Money, TxnId } from '@triplock/payments';
-import Stripe from 'stripe';
+import type Stripe from 'stripe';
 import type { Attempt, Caller } from '../provider.ts';
+import { stripePackage } from './package.ts';
 
 /** Where Stripe answers, and for how long it is waited for. */
 export type StripeOptions = {
@@ -17,12 +18,12 @@ export type StripeOptions = {
  * still sends once more after a reset connection, under the same idempotency key.
  */
 export function openClient({ apiKey, apiUrl, timeoutMs }: StripeOptions): Stripe {
-  return new Stripe(apiKey, {
+  return new (stripePackage())(apiKey, {
     ...addressOf(apiUrl),
     timeout: timeoutMs,
     maxNetworkRetries: 0,
     telemetry: false,
-    httpClient: refusingBareValues(Stripe.createNodeHttpClient()),
+    httpClient: refusingBareValues(stripePackage().createNodeHttpClient()),
   });
 }
 

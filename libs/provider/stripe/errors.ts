@@ -1,6 +1,7 @@
 import type { Failure } from '@triplock/payments';
-import Stripe from 'stripe';
+import type Stripe from 'stripe';
 import { ProviderError, type Unknown } from '../provider.ts';
+import { stripePackage } from './package.ts';
 
 /** What an error of the official client says about the call that met it. */
 export type SortedError =
@@ -48,7 +49,7 @@ const notRefundable = [
  * the payment: all but the last two are `untilMended`.
  */
 export function sortError(error: unknown): SortedError {
-  const { errors } = Stripe;
+  const { errors } = stripePackage();
   if (error instanceof errors.StripeCardError) return refused(error);
   if (error instanceof errors.StripeInvalidRequestError) {
     if (error.code === 'payment_intent_unexpected_state') return { outcome: 'unexpected-state' };
@@ -78,7 +79,7 @@ function refused(error: StripeError): SortedError {
 export function sortRefundError(
   error: unknown,
 ): Exclude<SortedError, { outcome: 'unexpected-state' }> {
-  const { StripeInvalidRequestError } = Stripe.errors;
+  const { StripeInvalidRequestError } = stripePackage().errors;
   if (error instanceof StripeInvalidRequestError && error.param === 'amount' && !error.code) {
     const failure = failureOf('amount_exceeds_refundable', error.message);
     return { outcome: 'refused', failure };
@@ -89,7 +90,7 @@ export function sortRefundError(
 
 /** The unknown outcome of a call that an error ended. */
 export function unknownBecause(error: unknown): Unknown {
-  if (!(error instanceof Stripe.errors.StripeError)) {
+  if (!(error instanceof stripePackage().errors.StripeError)) {
     return { outcome: 'unknown', error, kept: false, sent: true };
   }
   const { type, code, statusCode, requestId } = error;
@@ -109,7 +110,7 @@ export function unknownBecause(error: unknown): Unknown {
 function isUntilMended(error: StripeError): boolean {
   const { statusCode } = error;
   if (statusCode === 401 || statusCode === 403) return true;
-  const { StripeInvalidRequestError } = Stripe.errors;
+  const { StripeInvalidRequestError } = stripePackage().errors;
   return error instanceof StripeInvalidRequestError && (statusCode === 400 || statusCode === 404);
 }
 
@@ -118,7 +119,7 @@ function isUntilMended(error: StripeError): boolean {
  * call that is still running. A key of other parameters is as good as kept.
  */
 function isKept(error: StripeError): boolean {
-  if (error instanceof Stripe.errors.StripeIdempotencyError) return true;
+  if (error instanceof stripePackage().errors.StripeIdempotencyError) return true;
   return error.headers?.['idempotent-replayed'] === 'true';
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isTxnId, type PartnerId } from '@triplock/payments';
-import Stripe from 'stripe';
+import type Stripe from 'stripe';
 import type {
   JournalKind,
   JournalPage,
@@ -11,6 +11,7 @@ import type {
 } from '../provider-journal.ts';
 import { ProviderError } from '../provider.ts';
 import { openClient, type StripeOptions } from './client.ts';
+import { stripePackage } from './package.ts';
 import { unknownBecause } from './errors.ts';
 
 /** How gently the journal is read. */
@@ -123,7 +124,7 @@ async function readOne(ask: () => Promise<Listed>) {
 }
 
 function isMissing(error: unknown): boolean {
-  const { StripeInvalidRequestError } = Stripe.errors;
+  const { StripeInvalidRequestError } = stripePackage().errors;
   return error instanceof StripeInvalidRequestError && error.code === 'resource_missing';
 }
 
@@ -257,7 +258,7 @@ async function withRetries<Answer>(ask: () => Promise<Answer>): Promise<Answer> 
 }
 
 function isTransient(error: unknown): boolean {
-  const { StripeAPIError, StripeConnectionError, StripeRateLimitError } = Stripe.errors;
+  const { StripeAPIError, StripeConnectionError, StripeRateLimitError } = stripePackage().errors;
   const transient = [StripeAPIError, StripeConnectionError, StripeRateLimitError];
   return transient.some((each) => error instanceof each);
 }

@@ -1,6 +1,7 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
-import Stripe from 'stripe';
+import type Stripe from 'stripe';
 import { isId } from './client.ts';
+import { stripePackage } from './package.ts';
 
 /** What of a webhook of Stripe's is acted on: which intent has something new, or a refund of it. */
 export type StripeEvent = {
@@ -110,7 +111,12 @@ function verify({
   let detail = 'there is no secret';
   for (const secret of secrets) {
     try {
-      const event = Stripe.webhooks.constructEvent(body, signature, secret, toleranceSeconds);
+      const event = stripePackage().webhooks.constructEvent(
+        body,
+        signature,
+        secret,
+        toleranceSeconds,
+      );
       return { outcome: 'genuine', event };
     } catch (error) {
       detail = (error as Error).message;
