@@ -32,7 +32,9 @@ const root = resolve(import.meta.dirname, '../..');
 /** What its servers run in. */
 const home = join(root, '.triplock', 'claims-servers');
 
-/** Every suite of what is kept in Redis: claims, the cache before PostgreSQL, effects, its users. */
+/**
+ * Every suite of what is kept in Redis: claims, the cache before PostgreSQL, effects, its users.
+ */
 const suites = [
   'libs/claims/redis/*.test.ts',
   'libs/stores/claims-hybrid/*.test.ts',
@@ -59,8 +61,8 @@ type Chosen = { lines: readonly RedisLine[]; files: readonly PromiseFile[] };
 type Invocation = { terminal: Terminal; signal: AbortSignal };
 
 /**
- * Lines of servers and suites, by name: those of `--only`, else all; with `short` the oldest line and
- * the newest, and the suites of `libs/claims/redis`.
+ * Lines of servers and suites, by name: those of `--only`, else all; with `short` the oldest line
+ * and the newest, and the suites of `libs/claims/redis`.
  *
  * @throws UsageError for an unknown one.
  */

@@ -112,7 +112,9 @@ async function judge(clone: ScratchClone, note: (line: string) => void): Promise
   await clone.run(process.execPath, 'infra/lint/main.ts');
 }
 
-/** Projects of which a file changed, and with them all that import one of those, by whatever way. */
+/**
+ * Projects of which a file changed, and with them all that import one of those, by whatever way.
+ */
 async function affectedProjects(clone: ScratchClone): Promise<readonly string[]> {
   const { folder, run } = clone;
   const status = await run('git', 'status', '--porcelain', '-uall', '--no-renames');

@@ -80,8 +80,8 @@ export function onTheSystem(
 
 /**
  * Fails a file that leaves the system in a state that the next one does not expect: webhooks that
- * are sent for a day to a server which has ended, a provider that goes on failing, a process that is
- * gone or stands still.
+ * are sent for a day to a server which has ended, a provider that goes on failing, a process that
+ * is gone or stands still.
  */
 async function seeNothingLeft({ system, look }: Setup): Promise<void> {
   // The catcher has a path for each partner, and a test's own receiver none.

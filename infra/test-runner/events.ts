@@ -15,7 +15,9 @@ export type TestEnd = {
   at: string;
   outcome: 'passed' | 'failed' | 'skipped';
   ms: number;
-  /** Of one that failed all that is known; of one that was skipped the reason, where it gives one. */
+  /**
+   * Of one that failed all that is known; of one that was skipped the reason, where it gives one.
+   */
   why?: string;
 };
 

@@ -12,7 +12,9 @@ export type Before = {
   files: ReadonlySet<string>;
 };
 
-/** How long what a test closed may take to be gone, and what it dropped in passing to be dropped. */
+/**
+ * How long what a test closed may take to be gone, and what it dropped in passing to be dropped.
+ */
 const goneWithinMs = 15_000;
 
 /** What there is now. */

@@ -5,9 +5,9 @@ import type { TestFile } from './pool.ts';
 export type Order = { durations: Readonly<Record<string, number>>; seed?: number };
 
 /**
- * The files in the order in which they begin: those of a lane by their names, all others the longest
- * first, so that none is left alone at the end, and first of all those that nobody has seen run; or
- * in one order for each seed.
+ * The files in the order in which they begin: those of a lane by their names, all others the
+ * longest first, so that none is left alone at the end, and first of all those that nobody has seen
+ * run; or in one order for each seed.
  */
 export function inOrder(files: readonly TestFile[], { durations, seed }: Order): TestFile[] {
   if (seed !== undefined) {

@@ -13,8 +13,8 @@ export type Cleanup = { after(fn: () => Promise<void>): void };
  */
 const ports = { from: 30_000, count: 2_768 };
 /**
- * A folder for every ten minutes, with a file for each port that any process was given in them. It is
- * the machine's, also where the temporary folder is a test process's own.
+ * A folder for every ten minutes, with a file for each port that any process was given in them. It
+ * is the machine's, also where the temporary folder is a test process's own.
  */
 const givenFolder =
   process.env['TRIPLOCK_TEST_PORTS'] ??

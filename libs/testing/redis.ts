@@ -30,9 +30,9 @@ export type TestRedis = {
 type Setup = { running: boolean; args?: readonly string[] };
 
 /**
- * Starts a Redis server that ends with the test: the program that TRIPLOCK_REDIS_SERVER names, as the
- * launcher does for the shared one; else the same as the shared one, which INFO names, or the same
- * image where that is in a container. It is reached on 127.0.0.1.
+ * Starts a Redis server that ends with the test: the program that TRIPLOCK_REDIS_SERVER names, as
+ * the launcher does for the shared one; else the same as the shared one, which INFO names, or the
+ * same image where that is in a container. It is reached on 127.0.0.1.
  */
 export async function createTestRedis(
   test: Cleanup,

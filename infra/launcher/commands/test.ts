@@ -147,8 +147,8 @@ async function endHome(home: string, logs: 'keep' | 'forget'): Promise<void> {
 }
 
 /**
- * Everything: Nx gives all tests that are due to one runner, which shares processes among them, while
- * rules and types are judged. Exit code 0 only if all are green.
+ * Everything: Nx gives all tests that are due to one runner, which shares processes among them,
+ * while rules and types are judged. Exit code 0 only if all are green.
  */
 async function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
   const [judged, tested] = await Promise.all([

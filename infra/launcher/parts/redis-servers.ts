@@ -24,7 +24,9 @@ export function nameServer({ product, version }: Pick<RedisServer, 'product' | '
 /** Names the program to take, instead of what would be chosen. */
 export const serverVariable = 'TRIPLOCK_REDIS_SERVER';
 
-/** A way to have a server: nothing where it is not on PATH; throws LauncherError for what it lacks. */
+/**
+ * A way to have a server: nothing where it is not on PATH; throws LauncherError for what it lacks.
+ */
 type Way = (session: Session) => Promise<RedisServer | undefined>;
 
 /**

@@ -82,8 +82,8 @@ async function command(file: string, { session, folder, ports }: Site) {
     // As in docker-compose.yml. Without a limit nobody could see that it fills up.
     maxmemory: '256mb',
     appendonly: 'yes',
-    // As commands, which every server reads, and not in the form of one server's snapshots: whatever
-    // this machine has at the next start goes on with what is here.
+    // As commands, which every server reads, and not in the form of one server's snapshots:
+    // whatever this machine has at the next start goes on with what is here.
     'aof-use-rdb-preamble': 'no',
     // By default a busy Redis also writes all it has into a snapshot every minute, which is never
     // loaded beside the log.

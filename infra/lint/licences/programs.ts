@@ -1,3 +1,4 @@
+import pins from '../../launcher/parts/pins.json' with { type: 'json' };
 import type { WorkspaceFile } from '../workspace-files.ts';
 import type { Licensed } from './allowed.ts';
 
@@ -206,11 +207,21 @@ export function modulesOfGo(files: readonly WorkspaceFile[]): Fetched[] {
     .filter(({ path, text }) => isSource(path) && /findOnPath\('go'\)/.test(text()))
     .flatMap(({ text }) => {
       const words = text();
-      const version = /\b(?:moduleV|v)ersion = '([^']+)'/.exec(words)?.[1] ?? '';
+      const version = versionIn(words);
       return [...words.matchAll(module)].map(([, name, at = version]) => {
         return { source: 'Go' as const, name: name!, version: at.replace('${version}', version) };
       });
     });
+}
+
+/**
+ * The version that a file of ours fetches, where it is a constant of it: its own text, or one of the
+ * launcher's pins.
+ */
+export function versionIn(text: string): string {
+  const pinned = /\{ version \} = pins\.(\w+);/.exec(text)?.[1] as keyof typeof pins | undefined;
+  if (pinned !== undefined) return (pins[pinned] as { version?: string }).version ?? '';
+  return /\b(?:moduleV|v)ersion = '([^']+)'/.exec(text)?.[1] ?? '';
 }
 
 /** Whether a path is that of code that fetches, which neither a test nor a rule here is. */
