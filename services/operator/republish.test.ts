@@ -256,7 +256,8 @@ test('a time or a day that has begun is taken', () => {
 });
 
 test('what is no time, has no zone or lies ahead is refused', () => {
-  for (const text of [undefined, '', 'yesterday', '2026-13-01', '2026-11-20T10:00:00', '1']) {
+  assert.throws(() => parseSince(undefined, now), /--since is missing: a time/);
+  for (const text of ['', 'yesterday', '2026-13-01', '2026-11-20T10:00:00', '1']) {
     assert.throws(() => parseSince(text, now), /--since takes a time/);
   }
   assert.throws(() => parseSince('2026-11-22', now), /lies ahead/);
