@@ -234,7 +234,20 @@ async function wentOut(txnId: string): Promise<Map<Outlet, Buffer>> {
   ]);
 }
 
-test('secrets, card data and what partners send stay where they belong, whatever goes wrong', async () => {
+/** Nothing more is sent to the receiver, which ends with this file. */
+async function deleteEndpoints(): Promise<void> {
+  const path = '/v1/webhook-endpoints';
+  const { data } = (await ask({ path }, 200)) as { data: { id: string }[] };
+  const headers = { authorization: `Bearer ${apiKey}` };
+  for (const { id } of data) {
+    const request = { method: 'DELETE', path: `${path}/${id}`, headers };
+    const { status } = await sendTo(on.system.gateways[0]!, request);
+    assert.equal(status, 204);
+  }
+}
+
+test('secrets, card data and what partners send stay where they belong, whatever goes wrong', async (t) => {
+  t.after(deleteEndpoints);
   const hooks = `${receiver.url}?token=${endpoint.token}`;
   const endpointPath = '/v1/webhook-endpoint';
   const made = await ask({ method: 'PUT', path: endpointPath, body: { url: hooks } }, 201);

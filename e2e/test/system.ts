@@ -60,17 +60,19 @@ export function onTheSystem(
   find: () => Promise<Endpoints> = upSystem,
 ): Setup {
   const setup = {} as Setup;
+  let there: readonly string[] = [];
   before(async () => {
     const system = await find();
     const [acme, globex] = [partner(system, 'acme'), partner(system, 'globex')];
     const claims = inspectClaims({ ...system, namespace: usualNames.claims });
     const look = openRecorder(system);
     Object.assign(setup, { system, acme, globex, look, claims } satisfies Setup);
+    there = await endpointsOfTests(setup);
     await prepare?.(setup);
   });
   after(async () => {
     try {
-      if (setup.system !== undefined) await seeNothingLeft(setup);
+      if (setup.system !== undefined) await seeNothingLeft(setup, there);
     } finally {
       await Promise.all([setup.look?.close(), setup.claims?.close()]);
     }
@@ -83,20 +85,29 @@ export function onTheSystem(
  * are sent for a day to a server which has ended, a provider that goes on failing, a process that
  * is gone or stands still.
  */
-async function seeNothingLeft({ system, look }: Setup): Promise<void> {
-  // The catcher has a path for each partner, and a test's own receiver none.
-  const endpoints = await look.database.query<{ partner_id: string; url: string }>(
-    `SELECT partner_id, url FROM partners.open_webhook_endpoints WHERE url NOT LIKE '%/hooks/%'`,
-  );
+async function seeNothingLeft(setup: Setup, there: readonly string[]): Promise<void> {
+  const { system } = setup;
+  const endpoints = (await endpointsOfTests(setup)).filter((each) => !there.includes(each));
   const provider = stripeControl(system.stripe, system.controlToken);
   const { faults } = await provider<{ faults: { fault: string }[] }>('GET', '/faults');
   const { processes } = await systemStatus({ home, withinMs: 60_000 });
   const left = [
-    ...endpoints.map((each) => `the endpoint ${each.url} of ${each.partner_id}`),
+    ...endpoints.map((each) => `the endpoint ${each}`),
     ...faults.map(({ fault }) => `the provider's fault ${fault}`),
     ...processes.flatMap(({ name, state }) => (state === 'ready' ? [] : `${name} ${state}`)),
   ];
   if (left.length > 0) throw new Error(`left behind in the system: ${left.join(', ')}`);
+}
+
+/**
+ * Endpoints that webhooks go to and that are not the catcher's, which has a path for each partner.
+ */
+async function endpointsOfTests({ look }: Setup): Promise<string[]> {
+  const rows = await look.database.query<{ endpoint: string }>(
+    `SELECT url || ' of ' || partner_id AS endpoint FROM partners.open_webhook_endpoints
+     WHERE url NOT LIKE '%/hooks/%'`,
+  );
+  return rows.map(({ endpoint }) => endpoint);
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url));

@@ -207,9 +207,9 @@ test('a comment is no wider than the code', () => {
 });
 
 test('what a file exports, or a statement does, somebody else uses', () => {
-  // k6 finds its functions by the names in a scenario's options; a folder of checks or migrations
-  // is read whole.
-  const readWhole = /^load-tests\/k6\/|\/(migrations|checks)\//;
+  // k6 finds its functions by the names in a scenario's options, Nx by those in executors.json; a
+  // folder of checks or migrations is read whole.
+  const readWhole = /^load-tests\/k6\/|\/(migrations|checks)\/|\/executors\.js$/;
   const namedStatement = /^-- name: (\w+)$/gm;
   const exported = /^export (?:async )?(?:function\*?|const|class) (\w+)/gm;
   const users = new Map<string, string[]>();

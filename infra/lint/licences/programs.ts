@@ -1,4 +1,4 @@
-import pins from '../../launcher/parts/pins.json' with { type: 'json' };
+import { readFileSync } from 'node:fs';
 import type { WorkspaceFile } from '../workspace-files.ts';
 import type { Licensed } from './allowed.ts';
 
@@ -208,19 +208,30 @@ export function modulesOfGo(files: readonly WorkspaceFile[]): Fetched[] {
     .flatMap(({ text }) => {
       const words = text();
       const version = versionIn(words);
-      return [...words.matchAll(module)].map(([, name, at = version]) => {
+      const named = [...words.matchAll(module)];
+      // What is only spoken of is the one that is fetched.
+      const fetched = named.filter(([, name, at]) => {
+        return at !== undefined || !named.some(([, other, its]) => other === name && its);
+      });
+      return fetched.map(([, name, at = version]) => {
         return { source: 'Go' as const, name: name!, version: at.replace('${version}', version) };
       });
     });
 }
 
+const pinsFile = new URL('../../launcher/parts/pins.json', import.meta.url);
+type Pins = Readonly<Record<string, { version: string }>>;
+
 /**
- * The version that a file of ours fetches, where it is a constant of it: its own text, or one of the
- * launcher's pins.
+ * The version that a file of ours fetches, where it is a constant of the file: a text, or one of
+ * the launcher's pins.
  */
 export function versionIn(text: string): string {
-  const pinned = /\{ version \} = pins\.(\w+);/.exec(text)?.[1] as keyof typeof pins | undefined;
-  if (pinned !== undefined) return (pins[pinned] as { version?: string }).version ?? '';
+  const pinned = /\{ version \} = pins\.(\w+);/.exec(text)?.[1];
+  if (pinned !== undefined) {
+    const pins = JSON.parse(readFileSync(pinsFile, 'utf8')) as Pins;
+    return pins[pinned]?.version ?? '';
+  }
   return /\b(?:moduleV|v)ersion = '([^']+)'/.exec(text)?.[1] ?? '';
 }
 
