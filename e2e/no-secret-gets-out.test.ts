@@ -5,6 +5,7 @@ import { readLogs, thisMachineFor } from '@triplock/launcher';
 import { eventually, stripeControl } from '@triplock/testing';
 import { command, home, onTheSystem } from './test/system.ts';
 import {
+  deleteEndpoints,
   type Answer,
   type PartnerRequest,
   type WebhookReceiver,
@@ -45,6 +46,7 @@ const on = onTheSystem(async (setup) => {
   const added = await command('partners', 'add', partnerId, '--json');
   assert.equal(added.code, 0, added.stderr);
   ({ apiKey } = JSON.parse(added.stdout) as { apiKey: string });
+  setup.atEnd(() => deleteEndpoints(setup.system.gateway, apiKey));
 });
 // Whatever became of the test: the provider is well again for those that follow.
 afterEach(() => stripeControl(on.system.stripe, on.system.controlToken)('DELETE', '/faults'));
@@ -234,20 +236,7 @@ async function wentOut(txnId: string): Promise<Map<Outlet, Buffer>> {
   ]);
 }
 
-/** Nothing more is sent to the receiver, which ends with this file. */
-async function deleteEndpoints(): Promise<void> {
-  const path = '/v1/webhook-endpoints';
-  const { data } = (await ask({ path }, 200)) as { data: { id: string }[] };
-  const headers = { authorization: `Bearer ${apiKey}` };
-  for (const { id } of data) {
-    const request = { method: 'DELETE', path: `${path}/${id}`, headers };
-    const { status } = await sendTo(on.system.gateways[0]!, request);
-    assert.equal(status, 204);
-  }
-}
-
-test('secrets, card data and what partners send stay where they belong, whatever goes wrong', async (t) => {
-  t.after(deleteEndpoints);
+test('secrets, card data and what partners send stay where they belong, whatever goes wrong', async () => {
   const hooks = `${receiver.url}?token=${endpoint.token}`;
   const endpointPath = '/v1/webhook-endpoint';
   const made = await ask({ method: 'PUT', path: endpointPath, body: { url: hooks } }, 201);

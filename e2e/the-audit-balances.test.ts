@@ -5,7 +5,13 @@ import { test } from 'node:test';
 import { thisMachineFor } from '@triplock/launcher';
 import { eventually, stripeControl } from '@triplock/testing';
 import { recordRun } from './test/history.ts';
-import { newKey, openWebhookReceiver, type PartnerRequest, sendTo } from './test/partner.ts';
+import {
+  deleteEndpoints,
+  newKey,
+  openWebhookReceiver,
+  type PartnerRequest,
+  sendTo,
+} from './test/partner.ts';
 import { command, home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
@@ -128,6 +134,7 @@ test('a partner that was added just now is waited for, not drift, and gets every
     const sums = after.result.sums.find(({ partner }) => partner === id)!;
     assert.deepEqual(sums.gross['delivered'], { count: 3, amount: 15 });
   } finally {
+    await deleteEndpoints(on.system.gateway, apiKey);
     await receiver.close();
   }
 });

@@ -8,6 +8,7 @@ import {
   type Answer,
   type PartnerRequest,
   type WebhookReceiver,
+  deleteEndpoints,
   isSignedBy,
   newKey,
   openWebhookReceiver,
@@ -25,6 +26,7 @@ const setup = onTheSystem(async () => {
   const added = await command('partners', 'add', name, '--json');
   assert.equal(added.code, 0, added.stderr);
   ({ apiKey } = JSON.parse(added.stdout) as { apiKey: string });
+  setup.atEnd(() => deleteEndpoints(setup.system.gateway, apiKey));
 });
 after(() => receiver?.close());
 

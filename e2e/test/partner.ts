@@ -171,6 +171,17 @@ export function sendTo(gateway: string, request: PartnerRequest): Promise<Answer
   });
 }
 
+/** Has a partner's webhooks go nowhere any more, before their receiver ends. */
+export async function deleteEndpoints(gateway: string, apiKey: string): Promise<void> {
+  const path = '/v1/webhook-endpoints';
+  const headers = { authorization: `Bearer ${apiKey}` };
+  const { body } = await sendTo(gateway, { path, headers });
+  for (const { id } of (JSON.parse(body) as { data: { id: string }[] }).data) {
+    const deleted = await sendTo(gateway, { method: 'DELETE', path: `${path}/${id}`, headers });
+    if (deleted.status !== 204) throw new Error(`${path}/${id} got ${deleted.status}`);
+  }
+}
+
 /** A key nobody used before. */
 export function newKey(prefix = 'e2e'): string {
   return `${prefix}-${randomBytes(9).toString('base64url')}`;

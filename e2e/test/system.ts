@@ -48,6 +48,8 @@ export type Setup = {
   look: Recorder;
   /** The claim store, past the gateways. */
   claims: ClaimsInspector;
+  /** Has this done after the file's tests, before what they left behind is looked for. */
+  atEnd(work: () => Promise<void>): void;
 };
 
 /**
@@ -59,20 +61,22 @@ export function onTheSystem(
   prepare?: (setup: Setup) => Promise<void>,
   find: () => Promise<Endpoints> = upSystem,
 ): Setup {
-  const setup = {} as Setup;
+  const ends: (() => Promise<void>)[] = [];
+  const setup = { atEnd: (work) => void ends.push(work) } as Setup;
   let there: readonly string[] = [];
   before(async () => {
     const system = await find();
     const [acme, globex] = [partner(system, 'acme'), partner(system, 'globex')];
     const claims = inspectClaims({ ...system, namespace: usualNames.claims });
     const look = openRecorder(system);
-    Object.assign(setup, { system, acme, globex, look, claims } satisfies Setup);
+    Object.assign(setup, { system, acme, globex, look, claims });
     there = await endpointsOfTests(setup);
     await prepare?.(setup);
   });
   after(async () => {
     try {
-      if (setup.system !== undefined) await seeNothingLeft(setup, there);
+      for (const end of ends.toReversed()) await end();
+      if (setup.look !== undefined) await seeNothingLeft(setup, there);
     } finally {
       await Promise.all([setup.look?.close(), setup.claims?.close()]);
     }

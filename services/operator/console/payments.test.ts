@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import {
   deriveEventId,
   deriveTxnId,
@@ -23,8 +23,11 @@ const idOf = (partner: string, key: string) =>
 let database: Queryable;
 const all: { id: string; partner: string; nth: number; state: string; amount: bigint }[] = [];
 
-before(async (context) => {
-  const store = await createTestDatabase(context as Parameters<typeof createTestDatabase>[0]);
+const drops: (() => Promise<void>)[] = [];
+after(() => Promise.all(drops.map((drop) => drop())));
+
+before(async () => {
+  const store = await createTestDatabase({ after: (drop) => void drops.push(drop) });
   for (const partner of partners) {
     for (let nth = 0; nth < each; nth += 1) {
       const state = nth % 10 === 3 ? 'failed' : 'succeeded';
