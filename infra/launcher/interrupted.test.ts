@@ -86,7 +86,9 @@ test('a pid that was given to somebody else meanwhile is left alone', async (t) 
 const halfGone = `
 import ctypes, os, socket, threading
 listening = socket.create_server(('127.0.0.1', 0))
-threading.Thread(target=listening.accept).start()
+def listen():
+    while True: listening.accept()
+threading.Thread(target=listen).start()
 os.write(1, b'%d' % listening.getsockname()[1])
 ctypes.CDLL(None).pthread_exit(None)`;
 const hasPython =
