@@ -27,6 +27,7 @@ test('the top level holds the folders of the house and no others', () => {
     'demo',
     'docs',
     'e2e',
+    'findings',
     'infra',
     'libs',
     'load-tests',
