@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { closeSync, existsSync, writeFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -29,6 +30,8 @@ export type Running = {
   logFrom: number;
   /** Why it is gone, in a few words; `undefined` while it runs. */
   ended(): string | undefined;
+  /** Resolves once that is known; only of one that was started now, whose exit is heard here. */
+  exited?(): Promise<void>;
 };
 
 /**
@@ -63,7 +66,13 @@ export async function startProcess(
     if (child.signalCode !== null) return `was ended by ${child.signalCode}`;
     return child.exitCode === null ? undefined : `exited with code ${child.exitCode}`;
   };
-  return { record, log, logFrom: from, ended };
+  const exited = async () => {
+    if (ended() !== undefined) return;
+    // It is in nobody's way otherwise: now it is what is waited for.
+    child.ref();
+    await once(child, 'exit');
+  };
+  return { record, log, logFrom: from, ended, exited };
 }
 
 /** A third of the others' share where all have work, and no less than they where there is room. */
@@ -127,7 +136,7 @@ export async function waitUntilReady(
     probing.signal.throwIfAborted();
     // The system knows of its end before the event that says how is heard here.
     const isGone = !isSameProcess(running.record);
-    if (isGone) await delay(probeEveryMs, undefined, { signal: probing.signal });
+    if (isGone) await running.exited?.();
     const end = running.ended() ?? (isGone ? 'ended' : undefined);
     if (end !== undefined) throw startFailed(running, `${end} before it was ready`);
     if (failure === undefined) return;
