@@ -183,6 +183,8 @@ function runNx(
     env: {
       ...process.env,
       NX_DAEMON: 'false',
+      // This clone's own: Nx (23.2) takes what was green in any clone of the repository for green.
+      NX_CACHE_DIRECTORY: join(cloneFolder, '.nx', 'cache'),
       TRIPLOCK_TEST_ENDPOINTS: endpoints,
     },
   });
