@@ -6,8 +6,12 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statfsSync,
+  symlinkSync,
 } from 'node:fs';
-import { rmSync, readlinkSync, readFileSync, statfsSync, symlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { homeAt } from './home.ts';
 

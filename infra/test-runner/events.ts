@@ -1,4 +1,4 @@
-import { once, type EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 
 /** What a worker tells of the file that it runs, in the order in which it happened. */
 export type WorkerEvent =
@@ -29,8 +29,8 @@ export function tell(event: WorkerEvent): void {
   process.send!(event);
 }
 
-/** Where the reporter says in a worker that all of a file was told. */
-const told = process as EventEmitter & NodeJS.Process satisfies EventEmitter;
+/** Where the reporter says, in the same process, that all of a file was told. */
+const told = new EventEmitter();
 
-export const fileWasTold = (): void => void told.emit('triplock:told');
-export const untilFileIsTold = (): Promise<unknown> => once(told, 'triplock:told');
+export const fileWasTold = (): void => void told.emit('file');
+export const untilFileIsTold = (): Promise<unknown> => once(told, 'file');

@@ -16,7 +16,6 @@ export type Plan = {
 /** What a project says of its tests in package.json; executors.schema.json says it to people. */
 export type TargetOptions = {
   files?: readonly string[];
-  except?: readonly string[];
   lane?: string;
 };
 
@@ -67,8 +66,8 @@ function named(paths: readonly string[]): TestFile[] {
 }
 
 function filesOf({ root: folder, options }: Plan['tasks'][number]): TestFile[] {
-  const { files: globs = ['**/*.test.ts'], except = [], lane } = options;
-  const exclude = ['**/node_modules/**', ...except];
+  const { files: globs = ['**/*.test.ts'], lane } = options;
+  const exclude = ['**/node_modules/**'];
   const paths = globSync([...globs], { cwd: join(root, folder), exclude });
   return paths.map((path) => ({
     path: join(folder, path),
