@@ -11,4 +11,5 @@ export * from './http/webhook-delivery.ts';
 export * from './http/webhook-endpoint.ts';
 export * from './kafka/accepted-record.ts';
 export * from './pubsub/payment-event.ts';
+export { compileSchemas } from './schema.ts';
 export * from './topics.ts';

@@ -1,4 +1,5 @@
 import { openClaims } from '@triplock/claim-stores';
+import { compileSchemas } from '@triplock/contracts';
 import { openLedgerStore } from '@triplock/ledgers';
 import {
   openPartners,
@@ -74,6 +75,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     logger,
     budgetMs,
   };
+  compileSchemas();
   const server = await createHttpServer({
     logger,
     admission: openAdmission(partners, config),

@@ -1,30 +1,44 @@
-import { audit } from './audit.ts';
-import { deadLetters } from './dead-letters.ts';
-import { operators } from './console/operators.ts';
-import { migrate } from './migrate.ts';
 import type { Caller } from './operator.ts';
-import { partners } from './partners.ts';
-import { republish } from './republish.ts';
-import { rewind } from './rewind.ts';
-import { trace } from './trace.ts';
 
-/** Every command of the operators, with what it does. */
+/** Every command of the operators, loaded when it is called, with what it does. */
 const commands = {
-  audit: [audit, 'reconciles every layer'],
-  trace: [trace, 'follows one payment through all layers'],
-  'dead-letters': [deadLetters, 'lists what was set aside, and redrives it'],
-  republish: [republish, 'publishes settled events again from the outbox'],
-  rewind: [rewind, 'brings a database that lost its newest commits what it lacks'],
-  partners: [partners, 'manages partners and their API keys'],
-  operators: [operators, 'says who may use the console'],
-  migrate: [migrate, 'brings the schema of a database up to date'],
-} as const satisfies Record<string, readonly [(caller: Caller) => Promise<void>, string]>;
+  audit: [async () => (await import('./audit.ts')).audit, 'reconciles every layer'],
+  trace: [async () => (await import('./trace.ts')).trace, 'follows one payment through all layers'],
+  'dead-letters': [
+    async () => (await import('./dead-letters.ts')).deadLetters,
+    'lists what was set aside, and redrives it',
+  ],
+  republish: [
+    async () => (await import('./republish.ts')).republish,
+    'publishes settled events again from the outbox',
+  ],
+  rewind: [
+    async () => (await import('./rewind.ts')).rewind,
+    'brings a database that lost its newest commits what it lacks',
+  ],
+  partners: [
+    async () => (await import('./partners.ts')).partners,
+    'manages partners and their API keys',
+  ],
+  operators: [
+    async () => (await import('./console/operators.ts')).operators,
+    'says who may use the console',
+  ],
+  migrate: [
+    async () => (await import('./migrate.ts')).migrate,
+    'brings the schema of a database up to date',
+  ],
+} as const satisfies Record<
+  string,
+  readonly [() => Promise<(caller: Caller) => Promise<void>>, string]
+>;
 
 export type OperatorCommand = keyof typeof commands;
 
 /** Runs one command to its end, and sets the process's exit code. */
-export function operate(name: OperatorCommand, caller: Caller): Promise<void> {
-  return commands[name][0](caller);
+export async function operate(name: OperatorCommand, caller: Caller): Promise<void> {
+  const command = await commands[name][0]();
+  return command(caller);
 }
 
 /** As {@link operate}, by the words of a command line: the command's name comes first. */

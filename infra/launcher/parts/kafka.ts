@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Kafka, logLevel, type Admin } from 'kafkajs';
+import type { Admin } from 'kafkajs';
 import { missingPart } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Command } from '../processes/start.ts';
@@ -170,6 +170,7 @@ function recognise(brokers: string, { home }: OwnServer): Promise<void> {
 }
 
 async function withAdmin(brokers: string, work: (admin: Admin) => Promise<void>): Promise<void> {
+  const { Kafka, logLevel } = await import('kafkajs');
   const admin = new Kafka({
     clientId: 'launcher',
     brokers: brokers.split(','),

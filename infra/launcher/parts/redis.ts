@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Session } from '../session.ts';
 import type { Fetched, OwnServer, Part, Site } from './part.ts';
 import { chooseRedisServer, nameServer } from './redis-servers.ts';
@@ -106,6 +106,7 @@ async function ask<Answer>(
   address: string,
   question: (client: Redis) => Promise<Answer>,
 ): Promise<Answer> {
+  const { Redis } = await import('ioredis');
   const client = new Redis(address, {
     lazyConnect: true,
     connectTimeout: 2_000,

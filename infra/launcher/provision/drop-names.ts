@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import type { Admin } from 'kafkajs';
 import { LauncherError } from '../errors.ts';
 import { allNamesOf, type Names, usualNames } from '../names.ts';
@@ -74,6 +73,7 @@ async function dropFromPubSub(emulator: string, names: Names): Promise<void> {
 }
 
 async function dropClaims(url: string, { claims }: Names): Promise<void> {
+  const { Redis } = await import('ioredis');
   const redis = new Redis(url, { maxRetriesPerRequest: 3 });
   try {
     const match = `{${claims}:*`;

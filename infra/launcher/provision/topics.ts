@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Admin, type ITopicConfig, Kafka, logLevel } from 'kafkajs';
+import type { Admin, ITopicConfig } from 'kafkajs';
 import { LauncherError } from '../errors.ts';
 import type { Names } from '../names.ts';
 import { askPubSub, pubsubName } from '../parts/pubsub.ts';
@@ -103,6 +103,7 @@ export async function withKafkaAdmin<Result>(
   brokers: string,
   work: (admin: Admin) => Promise<Result>,
 ): Promise<Result> {
+  const { Kafka, logLevel } = await import('kafkajs');
   const admin = new Kafka({
     clientId: 'launcher',
     brokers: brokers.split(','),

@@ -7,8 +7,9 @@ import {
   type Logger,
   type SpanSpec,
 } from '@triplock/runtime';
-import { Redis, type RedisOptions } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
 import { ClaimsUnavailableError, unavailable, type StoreMemory } from '../claims.ts';
+import { redisPackage } from './package.ts';
 import { timeOf, watchServer, type KnownServer, type ServerWatch } from './redis-server.ts';
 
 /** An atomic step, and where it may be sent with others the same for several calls in turn. */
@@ -254,6 +255,7 @@ export function redisSpan(script: string): SpanSpec {
 }
 
 function openClient({ url, scripts, answerTimeoutMs }: Reach): Redis {
+  const { Redis } = redisPackage();
   return new Redis(url, {
     scripts: definitionsOf(scripts),
     connectionName: 'triplock-claims',

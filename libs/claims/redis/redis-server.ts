@@ -1,6 +1,7 @@
 import type { Logger } from '@triplock/runtime';
-import { ReplyError, type Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { StoreMemory } from '../claims.ts';
+import { redisPackage } from './package.ts';
 
 /** Claims must not be forgotten one by one, because an eviction cannot be noticed. */
 export class RedisPolicyError extends Error {
@@ -95,7 +96,8 @@ export function watchServer(
   // A refusal stays known while the server goes on answering, so that nobody takes it for trouble
   // of the network. A server that stops answering is away.
   const note = (error: unknown) => {
-    if (error instanceof ReplyError) known = { state: 'away', refusal: (error as Error).message };
+    if (error instanceof redisPackage().ReplyError)
+      known = { state: 'away', refusal: (error as Error).message };
     else if (known.state === 'away') known = { state: 'away' };
   };
   const reconnect = (error: unknown) => {

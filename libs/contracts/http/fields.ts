@@ -1,6 +1,6 @@
 import { amountMax, type PaymentStatus } from '@triplock/payments';
 import { codes } from 'currency-codes';
-import { Type, type Static } from 'typebox';
+import { Type, type Static } from '../schema.ts';
 
 /*
  * The fields that several objects of the HTTP interface have. Schemas that validate a request are

@@ -6,8 +6,7 @@ import type {
   FollowUp,
   FollowUpDetails,
 } from '@triplock/payments';
-import { Type, type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, Type, type Static } from '../schema.ts';
 import { amountSchema, failure, shownTime, txnIdSchema, withoutControls } from './fields.ts';
 import { paymentFields, type AcceptedAnswer } from './payment.ts';
 import type { FieldProblem } from './problem.ts';

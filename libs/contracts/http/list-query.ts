@@ -1,5 +1,5 @@
 import type { PaymentStatus, TxnId } from '@triplock/payments';
-import { Type } from 'typebox';
+import { Type } from '../schema.ts';
 import { limitSchema, pageSizeUsual, paymentStatuses, txnIdSchema } from './fields.ts';
 import { paymentRequestSchema } from './payment.ts';
 import type { FieldProblem } from './problem.ts';

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { canonicalJson, type JsonValue } from '@triplock/payments';
 import fc from 'fast-check';
-import { Compile } from 'typebox/compile';
 import { anyAccepted, anySettled } from '../test/arbitrary-transactions.ts';
+import { Compile } from '../schema.ts';
 import {
   acceptedPaymentSchema,
   asSent,

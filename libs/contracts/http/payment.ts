@@ -8,8 +8,7 @@ import {
   type PaymentStatus,
   type PaymentDetails,
 } from '@triplock/payments';
-import { Type, type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, Type, type Static } from '../schema.ts';
 import {
   amountCaptured,
   amountSchema,

@@ -1,5 +1,5 @@
 import { hasCardNumber } from '@triplock/payments';
-import { Type } from 'typebox';
+import { Type } from '../schema.ts';
 
 /** Every `code` a problem can have, with its status and title. */
 export const problemCodes = {

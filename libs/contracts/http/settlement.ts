@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type } from '../schema.ts';
 import { paymentFields } from './payment.ts';
 import { listQueryParser } from './validation.ts';
 

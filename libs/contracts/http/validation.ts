@@ -4,8 +4,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from '@triplock/payments';
-import type { Static, TObject, TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, type Static, type TObject, type TSchema } from '../schema.ts';
 import { jsonPointer, type FieldProblem } from './problem.ts';
 
 /**

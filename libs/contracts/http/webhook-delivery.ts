@@ -1,6 +1,5 @@
 import { eventTypes, type EventId, type JsonObject, type JsonValue } from '@triplock/payments';
-import { Type, type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, Type, type Static } from '../schema.ts';
 import { idPattern, txnIdSchema } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
 import { isDay } from './settlement.ts';

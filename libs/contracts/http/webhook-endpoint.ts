@@ -1,6 +1,5 @@
 import { eventTypes, type EventType, type JsonObject, type JsonValue } from '@triplock/payments';
-import { Type, type Static, type TObject } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, Type, type Static, type TObject } from '../schema.ts';
 import { shownTime, toldActionSchema, withoutControls } from './fields.ts';
 import { paymentSchema } from './payment.ts';
 import type { FieldProblem } from './problem.ts';

@@ -15,12 +15,11 @@ import {
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
-import { Type, type Static, type TObject } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { txnIdSchema } from '../http/fields.ts';
 import { asSent, detailsOf, paymentFields } from '../http/payment.ts';
 import { followUpFields, followUpAsSent, followUpDetailsOf } from '../http/follow-up.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
+import { Compile, Type, type Static, type TObject } from '../schema.ts';
 
 /** Version of the record's form; another one is dead-lettered, not guessed at. */
 const acceptedSchema = 1;

@@ -18,13 +18,12 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import { hash } from 'node:crypto';
-import { Type, type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { txnIdSchema } from '../http/fields.ts';
 import { paymentFields, renderPayment } from '../http/payment.ts';
 import { followUpAsSent, renderFollowUp } from '../http/follow-up.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 import type { Event } from '../topics.ts';
+import { Compile, Type, type Static } from '../schema.ts';
 
 /** Version of the event's form. */
 export const paymentEventSchema = 1;

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { redisSpan } from '@triplock/claims';
+import { redisPackage, redisSpan } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import {
@@ -8,7 +8,6 @@ import {
   type PostgresClaimsOptions,
 } from '@triplock/claims-postgres';
 import { backoffMs, inSpan, withDeadline, type Logger } from '@triplock/runtime';
-import { Redis } from 'ioredis';
 
 /** PostgreSQL and the cache before it; times in milliseconds. */
 export type HybridClaimsOptions = PostgresClaimsOptions & {
@@ -101,6 +100,7 @@ export type KeptAnswer = { fingerprint: string; answer: string; untilMs: number 
  * likes.
  */
 export function connectCache({ url, logger, timeoutMs }: CacheOptions): AnswerCache {
+  const { Redis } = redisPackage();
   const redis = new Redis(url, {
     scripts: { ...scripts },
     connectionName: 'triplock-answers',

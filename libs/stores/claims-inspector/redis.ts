@@ -1,6 +1,7 @@
+import { redisPackage } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Forgotten, ClaimsInspector } from './claims-inspector.ts';
 
 type Keyspace = { redis: Redis; namespace: string };
@@ -18,6 +19,7 @@ export function inspectRedisClaims({
   url: string;
   namespace: string;
 }): ClaimsInspector {
+  const { Redis } = redisPackage();
   const redis = new Redis(url, {
     lazyConnect: true,
     maxRetriesPerRequest: 3,
