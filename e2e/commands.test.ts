@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { before, test } from 'node:test';
-import { declarations, systemStatus, takeDown } from '@triplock/launcher';
+import { declarations, systemStatus } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { command, home, interruptAt, upSystem } from './test/system.ts';
 
@@ -125,22 +123,4 @@ test('a demo of a system that was up before leaves it up, whole, when it is ende
   assert.match(output, /it was up before and stays up; npm run down -- --home .* stops it/);
   const { processes } = await systemStatus({ home, withinMs: 60_000 });
   assert.deepEqual(processes, before);
-});
-
-test('a demo stops the system that it started', async (t) => {
-  const own = mkdtempSync(join(dirname(home), 'demo-'));
-  t.after(async () => {
-    await takeDown({ home: own, data: 'forget' });
-    rmSync(own, { recursive: true, force: true });
-  });
-  const { code, output } = await interruptAt(/guard 1 claims/, ['demo', '--parts', 'native'], {
-    of: own,
-  });
-  assert.equal(code, 130, output);
-  assert.match(output, /everything is stopped/);
-  const { processes } = await systemStatus({ home: own });
-  assert.deepEqual(
-    processes.filter(({ state }) => state !== 'gone'),
-    [],
-  );
 });
