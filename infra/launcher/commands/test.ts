@@ -116,7 +116,7 @@ async function onParts(
   const where = parts === 'native' ? 'processes of the launcher' : 'containers';
   report(`tests run on ${where}: ${because}`);
   try {
-    if (parts === 'native') await bringUpParts({ home, report, signal });
+    if (parts === 'native') await bringUpParts({ home, report, signal, pace: 'startedOften' });
     // They go when this process has ended, however it ends.
     else writeJson(createHome(home).endpoints, await testEndpoints());
     const code = await work(homeAt(home).endpoints);

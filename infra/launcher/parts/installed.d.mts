@@ -2,7 +2,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A Java that is new enough, or why there is none. */
 export type Java =
-  { outcome: 'found'; file: string; major: number } | { outcome: 'missing'; because: string };
+  | { outcome: 'found'; file: string; major: number; version: string }
+  | { outcome: 'missing'; because: string };
 
 /** A folder of the parts cache, with `checksum` where what is fetched is the same for everybody. */
 export type CacheEntry = { name: string; checksum?: string };

@@ -64,7 +64,7 @@ export async function lookForJava(environment = process.env, places = usualPlace
   for (const file of [...named.filter(Boolean), ...places.filter(isExecutable)]) {
     const words = await askVersion(file, '-version');
     const major = Number(/version "(?:1\.)?(\d+)/.exec(words ?? '')?.[1]);
-    if (major >= oldestJava) return { outcome: 'found', file, major };
+    if (major >= oldestJava) return { outcome: 'found', file, major, version: words };
     wrong.push(Number.isNaN(major) ? `${file} does not run` : `${file} is Java ${major}`);
   }
   return { outcome: 'missing', because: wrong.join(' and ') || 'there is no java on PATH' };

@@ -7,7 +7,8 @@ import { missingPart } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
-import type { Fetched, OwnServer, Part, Site } from './part.ts';
+import { classArchiveOf, jarsIn, sharedClasses } from './class-archive.ts';
+import type { ClassArchive, Fetched, OwnServer, Part, Site } from './part.ts';
 import pins from './pins.json' with { type: 'json' };
 import { cached, compiledOnce, fetchJars, findJava, hasMaven, javaOptions } from './programs.ts';
 
@@ -36,22 +37,29 @@ async function fetchKafka(session: Session): Promise<Fetched> {
     if (!hasMaven()) throw missing('there is no mvn on PATH to fetch it with');
     await fetchJars(session, { name: 'kafka', title: `Kafka ${version}`, folder: filling });
   });
+  const name = `kafka-${version}`;
+  const classArchive = classArchiveOf({ name, java, jars: jarsIn(jars) });
   return {
     picked: `Kafka ${version} (Maven, Java ${java.major})`,
-    command: (site) => command(site, { java: java.file, jars }),
+    command: (site) => command(site, { java: java.file, jars, classArchive }),
+    classArchive,
   };
 }
 
-async function command(site: Site, program: { java: string; jars: string }): Promise<Command> {
+type Program = { java: string; jars: string; classArchive: ClassArchive };
+
+async function command(site: Site, program: Program): Promise<Command> {
   const { folder, session } = site;
   const properties = join(folder, 'server.properties');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(properties, kafkaProperties({ ...site, log: join(folder, 'log') }));
   const logging = pathToFileURL(join(import.meta.dirname, 'kafka-log4j2.properties')).href;
+  // The tool that formats finds there what it has in common with the broker.
+  const shared = sharedClasses(program.classArchive);
   const run = (options: readonly string[], main: readonly string[]): Command => ({
     file: program.java,
     args: [
-      ...[...javaOptions, compiledOnce],
+      ...[...javaOptions, compiledOnce, ...shared],
       ...options,
       `-Dlog4j2.configurationFile=${logging}`,
       ...['-cp', join(program.jars, '*')],

@@ -18,7 +18,12 @@ export type Fetched = {
   picked: string;
   /** Makes what the first start needs in the part's data folder, and returns what to run. */
   command(site: Site): Promise<Command>;
+  /** Where a part that runs on Java keeps its classes once they were archived. */
+  classArchive?: ClassArchive;
 };
+
+/** A folder of the parts cache that holds the archive of one program for one Java. */
+export type ClassArchive = { name: string };
 
 /** Where a part runs. */
 export type Site = {

@@ -38,7 +38,7 @@ export const resolved = (path: string) => realpathSync(path);
 
 /**
  * A folder of the parts cache, filled the first time, and again when its content is not that of the
- * checksum. It appears under its name only when `fill` has finished, so a fetch that was cut off
+ * checksum, or `isWhole` denies it. It appears under its name only when `fill` has finished, so a fetch that was cut off
  * leaves nothing that looks fetched. Launchers of several clones and homes take turns. Clones that
  * pin another content under the same name have another folder: its name says which.
  *
@@ -51,19 +51,20 @@ export async function cached(
   session: Session,
   entry: installed.CacheEntry,
   fill: (folder: string) => Promise<void>,
+  isWhole = (folder: string) => isAsPinned(folder, entry),
 ): Promise<string> {
   const cache = partsCache();
   const folder = join(cache, installed.cacheFolderOf(entry));
-  if (isWhole(folder, entry)) return folder;
+  if (isWhole(folder)) return folder;
   await withLock(join(cache, 'lock'), session, async () => {
-    if (isWhole(folder, entry)) return;
+    if (isWhole(folder)) return;
     // Who holds the lock is alone: these are of fetches that were killed.
     const left = readdirSync(cache).filter((name) => name.startsWith('fetching-'));
     for (const name of left) await rm(join(cache, name), { recursive: true, force: true });
     const filling = mkdtempSync(join(cache, 'fetching-'));
     try {
       await fill(filling);
-      if (!isWhole(filling, entry)) throw refused(filling, entry);
+      if (!isWhole(filling)) throw refused(filling, entry);
       // Root has PostgreSQL run as another user, who must be able to enter.
       chmodSync(filling, 0o755);
       if (existsSync(folder)) renameSync(folder, `${filling}-instead`);
@@ -77,7 +78,7 @@ export async function cached(
   return folder;
 }
 
-function isWhole(folder: string, { checksum }: installed.CacheEntry): boolean {
+function isAsPinned(folder: string, { checksum }: installed.CacheEntry): boolean {
   if (!existsSync(folder)) return false;
   try {
     return checksum === undefined || checksumOf(folder) === checksum;

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { missingPart } from '../errors.ts';
 import type { Session } from '../session.ts';
+import { classArchiveOf, sharedClasses } from './class-archive.ts';
 import { findPubsubEmulator } from './installed.mjs';
 import type { Fetched, Part } from './part.ts';
 import { compiledOnce, findJava, javaOptions } from './programs.ts';
@@ -23,15 +24,18 @@ async function fetchPubsub(_session: Session): Promise<Fetched> {
   const jar = findPubsubEmulator();
   if (jar === undefined) throw missing('no gcloud SDK with the emulator was found');
   const version = /emulator-(.+)-all\.jar$/.exec(jar)?.[1];
+  const classArchive = classArchiveOf({ name: `pubsub-emulator-${version}`, java, jars: [jar] });
   return {
     picked: `Pub/Sub emulator ${version} (gcloud SDK, Java ${java.major})`,
     command: async ({ folder, ports }) => {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       const listen = ['--host=127.0.0.1', `--port=${ports['port']}`];
       // The emulator keeps every message for as long as it runs, so a load run needs room.
-      const args = [...javaOptions, compiledOnce, '-Xmx1g', '-jar', jar, ...listen];
+      const options = [...javaOptions, compiledOnce, ...sharedClasses(classArchive), '-Xmx1g'];
+      const args = [...options, '-jar', jar, ...listen];
       return { file: java.file, args, cwd: folder, settings: {} };
     },
+    classArchive,
   };
 }
 

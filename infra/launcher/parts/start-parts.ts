@@ -12,6 +12,7 @@ import {
 } from '../processes/start.ts';
 import { signalFamily } from '../processes/stop.ts';
 import type { ProcessRecord, Session } from '../session.ts';
+import { makeClassArchive } from './class-archive.ts';
 import { dynamodb } from './dynamodb.ts';
 import { kafka } from './kafka.ts';
 import {
@@ -38,15 +39,21 @@ type Ready = { part: Part; address: string };
  * Has every usual part running and ready, and those that are asked for or run already: one that is
  * given by the environment, one that runs, or one that is started here. Says which it picked.
  * Nothing is started when a part cannot be had, or a port that was asked for.
+ *
+ * @param pace `startedOften`: they will be started many times, which is worth making ready for.
  */
 export async function startParts(
   session: Session,
   asked: readonly OptionalPartName[] = [],
+  pace?: 'startedOften',
 ): Promise<Addresses> {
   await chooseFirst(portsOfParts(session, asked));
   const tasks: ((signal: AbortSignal) => Promise<Ready>)[] = [];
   for (const picked of await pickParts(session, asked)) {
     const ports = picked.outcome === 'native' ? await portsFor(session, picked.part) : {};
+    if (pace === 'startedOften' && picked.outcome === 'native') {
+      await makeClassArchive(session, picked.part, { fetched: picked.fetched, ports });
+    }
     tasks.push((signal) => startPicked({ ...session, signal }, picked, ports));
   }
   const ready = await together(session.signal, tasks);
