@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import {
   createTestDatabase,
   eventually,
@@ -11,7 +11,7 @@ import type { Admin, ConfigResourceTypes, Kafka } from 'kafkajs';
 import { usualNames } from '../names.ts';
 import { pubsubProject } from '../parts/pubsub.ts';
 import { declarations, type SubscriptionName } from '../services.ts';
-import { createKafkaWithAuthorizer } from '../test/kafka-authorizer.ts';
+import { createKafkaWithAuthorizer, type KafkaWithAuthorizer } from '../test/kafka-authorizer.ts';
 import { createPubSubWithIam, type PubSubWithIam } from '../test/pubsub-iam.ts';
 import { aclsOf, kafkaRights } from '../test/broker-rights.ts';
 import { createKafkaTopics } from './topics.ts';
@@ -19,7 +19,22 @@ import { createKafkaTopics } from './topics.ts';
 /** A topic and a group that everybody may read, so that an act fails by what it is about alone. */
 const common = { topic: 'common', group: 'common' };
 const { acceptedTopic, deadLetterTopic } = usualNames;
+/** May write and not look. */
+const newcomer = 'newcomer';
 const everybody = ['ingest-gateway', 'ledger-worker', 'auditor', 'operator', 'nobody'];
+
+/** Whoever has no part in a test is in nobody's way there, so one broker does for all. */
+let broker: KafkaWithAuthorizer;
+const closing: (() => Promise<void>)[] = [];
+
+before(async () => {
+  broker = await createKafkaWithAuthorizer(
+    { after: (close) => closing.push(close) },
+    { ...kafkaRights, nobody: [], [newcomer]: [{ may: ['Write'], topic: acceptedTopic }] },
+  );
+  await createKafkaTopics(broker.brokers, usualNames);
+});
+after(() => Promise.all(closing.map((close) => close())));
 
 const produce = (topic: string) => async (kafka: Kafka) => {
   const producer = kafka.producer({ idempotent: true, allowAutoTopicCreation: false });
@@ -109,9 +124,7 @@ const acts: readonly (readonly [string, readonly string[], (kafka: Kafka) => Pro
     ],
   ];
 
-test('whoever has the password of a service, or one without rights, does nothing in Kafka but its work', async (t) => {
-  const broker = await createKafkaWithAuthorizer(t, { ...kafkaRights, nobody: [] });
-  await createKafkaTopics(broker.brokers, usualNames);
+test('whoever has the password of a service, or one without rights, does nothing in Kafka but its work', async () => {
   await administer(async (admin) => {
     await admin.createTopics({ topics: [{ topic: common.topic }], waitForLeaders: false });
     const shared = [
@@ -154,11 +167,6 @@ test('whoever has the password of a service, or one without rights, does nothing
 });
 
 test('a service that Kafka does not let look at its topic, or log in, does not start in production, and says what to give it', async (t) => {
-  const user = 'ingest-gateway';
-  const broker = await createKafkaWithAuthorizer(t, {
-    [user]: [{ may: ['Write'], topic: acceptedTopic }],
-  });
-  await createKafkaTopics(broker.brokers, usualNames);
   const store = await createTestDatabase(t);
   const start = async (more: Readonly<Record<string, string>>) =>
     startService(t, new URL('../../../services/ingest-gateway/main.ts', import.meta.url), {
@@ -168,12 +176,12 @@ test('a service that Kafka does not let look at its topic, or log in, does not s
       DATABASE_URL: store.url('triplock_gateway'),
       CLAIMS: 'postgres',
       CLAIMS_DATABASE_URL: store.url('triplock_claims'),
-      ...broker.settingsAs(user),
+      ...broker.settingsAs(newcomer),
       ...more,
     });
   const refused = {
-    'give ingest-gateway DescribeConfigs on the topic': {},
-    'it does not know ingest-gateway with this password': { KAFKA_PASSWORD: 'another' },
+    'give newcomer DescribeConfigs on the topic': {},
+    'it does not know newcomer with this password': { KAFKA_PASSWORD: 'another' },
   };
   for (const [next, more] of Object.entries(refused)) {
     const { exitCode, stdout, stderr } = await (await start(more)).ended;
