@@ -2,22 +2,22 @@ import {
   accessSync,
   chmodSync,
   constants,
-  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   readlinkSync,
+  rmdirSync,
   rmSync,
   statfsSync,
   symlinkSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { homeAt } from './home.ts';
 
 /** Where Linux has a file system in memory, for everybody. */
 const memory = '/dev/shm';
 const prefix = 'triplock-data-';
+const mode = 0o711;
 const gib = 1024 ** 3;
 /** What has to be free there, and of memory in all: the data of all tests is below a gigabyte. */
 const room = { there: 3 * gib, memory: 6 * gib };
@@ -28,28 +28,61 @@ const room = { there: 3 * gib, memory: 6 * gib };
  * what it writes is durable as long as the machine is up. Data that a home has already stays where
  * it is. {@link forgetData} removes it.
  */
-export function keepDataInMemory(folder: string): void {
-  const { data } = homeAt(folder);
-  if (lstatSync(data, { throwIfNoEntry: false })?.isSymbolicLink() && !existsSync(data)) {
-    // A restart of the machine took what it led to.
-    rmSync(data);
-  }
-  if (existsSync(data) || !hasRoom()) return;
+export function keepDataInMemory(data: string): void {
+  if (isThere(data) || !hasRoom()) return;
   const target = mkdtempSync(join(memory, prefix));
   // PostgreSQL's own user has to pass, where root starts it; what is inside says who may read it.
-  chmodSync(target, 0o711);
+  chmodSync(target, mode);
   mkdirSync(dirname(data), { recursive: true });
-  symlinkSync(target, data);
+  try {
+    symlinkSync(target, data);
+  } catch (error) {
+    // Another made the folder meanwhile, here or there, and has its data in it.
+    rmdirSync(target);
+    if (!hasCode(error, 'EEXIST')) throw error;
+  }
+}
+
+/**
+ * Makes the folder of a home's data; anew where it was in memory and the machine was restarted.
+ *
+ * @throws Error where the place in memory is another user's by now: its name can be known.
+ */
+export function makeDataFolder(data: string): void {
+  const target = targetOf(data);
+  if (target === undefined) return void mkdirSync(data, { recursive: true });
+  mkdirSync(target, { recursive: true, mode });
+  const uid = process.getuid?.();
+  if (uid !== undefined && lstatSync(target).uid !== uid) {
+    throw new Error(`${target}, where ${data} leads, is another user's: remove ${data}`);
+  }
 }
 
 /** Removes a home's data, also where it is kept in memory. */
 export function forgetData(data: string): void {
-  const isLink = lstatSync(data, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
-  const target = isLink ? readlinkSync(data) : undefined;
-  if (target !== undefined && dirname(target) === memory && basename(target).startsWith(prefix)) {
-    rmSync(target, { recursive: true, force: true });
-  }
+  const target = targetOf(data);
+  if (target !== undefined) rmSync(target, { recursive: true, force: true });
   rmSync(data, { recursive: true, force: true });
+}
+
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+/** Where in memory the data is kept; `undefined` where it is not. */
+function targetOf(data: string): string | undefined {
+  try {
+    const target = readlinkSync(data);
+    return dirname(target) === memory && basename(target).startsWith(prefix) ? target : undefined;
+  } catch (error) {
+    // There is nothing, or a folder.
+    if (hasCode(error, 'ENOENT') || hasCode(error, 'EINVAL')) return undefined;
+    throw error;
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return (error as NodeJS.ErrnoException).code === code;
 }
 
 function hasRoom(): boolean {

@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { generateSealingKey } from '@triplock/runtime';
+import { makeDataFolder } from './data-in-memory.ts';
 import { usualPartsCache } from './parts/installed.mjs';
 
 /** The clone this code lies in. */
@@ -82,7 +83,8 @@ export function homeAt(folder: string = defaultHome): Home {
 export function createHome(folder: string = defaultHome): Home {
   mkdirSync(resolve(folder), { recursive: true });
   const home = homeAt(folder);
-  for (const each of [home.data, home.logs]) mkdirSync(each, { recursive: true });
+  mkdirSync(home.logs, { recursive: true });
+  makeDataFolder(home.data);
   return home;
 }
 

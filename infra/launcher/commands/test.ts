@@ -1,24 +1,21 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
-import { constants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { judge } from '@triplock/lint';
-import { chooseTestParts, chooseTestSpanner, testEndpoints } from '@triplock/testing';
-import { bringUpParts } from '../bring-up.ts';
 import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
 import { UsageError } from '../errors.ts';
-import { cloneFolder, createHome, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
+import { cloneFolder, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
 import { serverVariable } from '../parts/redis-servers.ts';
-import { findSpannerEmulator } from '../parts/spanner.ts';
 import { takeDown } from '../take-down.ts';
 import { removeTestHomes, sharedTestHome } from '../test/home.ts';
 import { runCommand } from './run-command.ts';
-
-const spannerVariable = 'TRIPLOCK_TEST_SPANNER';
-/** The project that is all about it. */
-const inSpanner = '@triplock/ledger-spanner';
-/** Projects that are left out. */
-const leftOut = () => (process.env[spannerVariable] === 'none' ? [inSpanner] : []);
+import {
+  chooseSpanner,
+  runToEnd,
+  spannerVariable,
+  startTestParts,
+  type TestRun,
+} from './test-run.ts';
 
 /** All tests of a project; the promises have a target of their own, because they share a system. */
 const testTargets = ['test', 'promises'];
@@ -65,10 +62,11 @@ await runCommand({
     if (values.seed !== undefined) process.env['TRIPLOCK_TEST_SEED'] = seedOf(values.seed);
     if (values.outcome !== undefined)
       process.env['TRIPLOCK_TEST_OUTCOME'] = resolve(values.outcome);
-    await chooseSpanner();
-    if (only === 'tests') process.exitCode = await runTests(signal);
+    const tests = allTests(await chooseSpanner(report));
+    const run = { report, signal };
+    if (only === 'tests') process.exitCode = await runTests(tests, run);
     else if (!values.again && wasGreen()) report('nothing changed since all was green (--again)');
-    else await runAll(signal);
+    else await runAll(tests, run);
   },
 });
 
@@ -84,43 +82,27 @@ function seedOf(word: string): string {
   throw new UsageError(`--seed is a whole number of up to nine digits, not '${word}'`);
 }
 
-/** What tests of a ledger in Spanner run on, if they run; their environment tells them. */
-async function chooseSpanner(): Promise<void> {
-  const { spanner, because } = await chooseTestSpanner(findSpannerEmulator());
-  process.env[spannerVariable] = spanner;
-  if (spanner === 'none') {
-    report(`left out, all tests of ${inSpanner} and what needs Spanner elsewhere: ${because}`);
-  }
-}
-
 function report(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
 /** Everything. What was green is remembered unless a file changed meanwhile. */
-async function runAll(signal: AbortSignal): Promise<void> {
+async function runAll(tests: readonly string[], run: TestRun): Promise<void> {
   const before = contentOfClone();
-  process.exitCode = await onParts(signal, (endpoints) => runTargets(endpoints, signal));
+  process.exitCode = await onParts(run, (endpoints) => runTargets(tests, endpoints, run));
   if (process.exitCode === 0 && contentOfClone() === before) writeJson(greenFile, before ?? '');
 }
 
 /** Runs `work` on parts of its own, whose endpoints are in the file that it gets. */
 async function onParts(
-  signal: AbortSignal,
+  run: TestRun,
   work: (endpoints: string) => Promise<number>,
 ): Promise<number> {
-  const home = sharedTestHome;
   await takeDownTests('forget');
-  for (const each of [home, promisesHome]) keepDataInMemory(each);
-  const { parts, because } = await chooseTestParts();
-  const where = parts === 'native' ? 'processes of the launcher' : 'containers';
-  report(`tests run on ${where}: ${because}`);
+  keepDataInMemory(homeAt(promisesHome).data);
   try {
-    if (parts === 'native') await bringUpParts({ home, report, signal, pace: 'startedOften' });
-    // They go when this process has ended, however it ends.
-    else writeJson(createHome(home).endpoints, await testEndpoints());
-    const code = await work(homeAt(home).endpoints);
-    signal.throwIfAborted();
+    const code = await work(await startTestParts(run, 'startedOften'));
+    run.signal.throwIfAborted();
     return code;
   } finally {
     report('stopping what the tests ran on');
@@ -150,49 +132,35 @@ async function endHome(home: string, logs: 'keep' | 'forget'): Promise<void> {
  * Everything: Nx gives all tests that are due to one runner, which shares processes among them,
  * while rules and types are judged. Exit code 0 only if all are green.
  */
-async function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
-  const [judged, tested] = await Promise.all([
-    judge({ report, signal }),
-    runNx(allTests(), { endpoints, signal }),
-  ]);
+async function runTargets(
+  tests: readonly string[],
+  endpoints: string,
+  run: TestRun,
+): Promise<number> {
+  const [judged, tested] = await Promise.all([judge(run), runNx(tests, endpoints, run)]);
   return judged ? tested : Math.max(1, tested);
 }
 
 /** All tests, also those that were green. */
-function runTests(signal: AbortSignal): Promise<number> {
-  const words = [...allTests(), '--skip-nx-cache'];
-  return onParts(signal, (endpoints) => runNx(words, { endpoints, signal }));
+function runTests(tests: readonly string[], run: TestRun): Promise<number> {
+  return onParts(run, (endpoints) => runNx([...tests, '--skip-nx-cache'], endpoints, run));
 }
 
 /** One run of Nx for all, in which both targets are due at once. */
-function allTests(): string[] {
-  const exclude = leftOut().map((name) => `--exclude=${name}`);
+function allTests(leftOut: readonly string[]): string[] {
+  const exclude = leftOut.map((name) => `--exclude=${name}`);
   return ['run-many', '-t', ...testTargets, ...exclude, '--parallel=2'];
 }
 
-/** Once all was broken off none begins. */
-function runNx(
-  args: readonly string[],
-  { endpoints, signal }: { endpoints: string; signal: AbortSignal },
-): Promise<number> {
-  if (signal.aborted) return Promise.resolve(128 + constants.signals.SIGINT);
+function runNx(words: readonly string[], endpoints: string, { signal }: TestRun): Promise<number> {
   const nx = join(cloneFolder, 'node_modules', 'nx', 'dist', 'bin', 'nx.js');
-  const child = spawn(process.execPath, [nx, ...args], {
-    cwd: cloneFolder,
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: {
-      ...process.env,
-      NX_DAEMON: 'false',
-      // This clone's own: Nx (23.2) takes what was green in any clone of the repository for green.
-      NX_CACHE_DIRECTORY: join(cloneFolder, '.nx', 'cache'),
-      TRIPLOCK_TEST_ENDPOINTS: endpoints,
-    },
-  });
-  signal.addEventListener('abort', () => child.kill('SIGINT'));
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('exit', (code, end) => resolve(code ?? 128 + constants.signals[end!]));
-  });
+  const env = {
+    NX_DAEMON: 'false',
+    // This clone's own: Nx (23.2) takes what was green in any clone of the repository for green.
+    NX_CACHE_DIRECTORY: join(cloneFolder, '.nx', 'cache'),
+    TRIPLOCK_TEST_ENDPOINTS: endpoints,
+  };
+  return runToEnd([nx, ...words], { env, signal });
 }
 
 function wasGreen(): boolean {

@@ -80,7 +80,7 @@ function makeTestHome(): { parent: string; home: string } {
   const parent = mkdtempSync(join(folder, `one test of ${process.pid} `));
   const home = join(parent, homeBelow);
   mkdirSync(home, { recursive: true });
-  keepDataInMemory(home);
+  keepDataInMemory(homeAt(home).data);
   return { parent, home };
 }
 
