@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { systemStatus } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { home, onTheSystem, restore } from './test/system.ts';
+import { home, onTheSystem, upSystem } from './test/system.ts';
 
 /** An agent runs where processes can be killed: in no container. */
 const on = onTheSystem(async ({ system }) => {
@@ -79,7 +79,7 @@ test('a process that was killed is started again alone, with the settings that i
   try {
     assert.equal((await ask('/processes/ledger-worker-2/start', {})).status, 200);
   } finally {
-    await restore();
+    await upSystem();
   }
   const after = await pids();
   const changed = [...after].filter(([name, pid]) => before.get(name) !== pid);

@@ -5,7 +5,7 @@ import { killProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { accessibilityOf, chromiumPath, openBrowser, openPage } from './test/browser.ts';
 import { newKey } from './test/partner.ts';
-import { home, onTheSystem, restore } from './test/system.ts';
+import { home, onTheSystem, upSystem } from './test/system.ts';
 
 const on = onTheSystem();
 const skip = chromiumPath === undefined && 'there is no Chromium: apt-get install chromium';
@@ -69,7 +69,7 @@ test(
     try {
       await worker.getByText('1 of 2 up').waitFor({ timeout: 60_000 });
     } finally {
-      await restore();
+      await upSystem();
     }
     await worker.getByText('2 of 2 up').waitFor({ timeout: 60_000 });
     assert.deepEqual(complaints, []);
@@ -107,7 +107,7 @@ test(
       await page.waitForURL(/\/acts\/\d+$/, { timeout: 60_000 });
       assert.match(await page.locator('main').innerText(), /no drift/);
     } finally {
-      await restore();
+      await upSystem();
     }
     assert.deepEqual(complaints, []);
     await page.close();

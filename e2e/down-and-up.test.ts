@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { takeDown } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { command, home, onTheSystem, restore } from './test/system.ts';
+import { command, home, onTheSystem, upSystem } from './test/system.ts';
 import { type Answer, newKey, partner } from './test/partner.ts';
 
 const setup = onTheSystem();
@@ -16,7 +16,7 @@ test('down right after a 202 and up again loses nothing: the same bytes, final, 
   assert.deepEqual(new Set(first.map(({ status }) => status)), new Set([202]));
 
   await takeDown({ home });
-  const acme = partner(await restore(), 'acme');
+  const acme = partner(await upSystem(), 'acme');
   for (const [n, key] of keys.entries()) {
     const settled = (answer: Answer) => answer.status !== 503 && answer;
     const retry = await eventually(async () => settled(await acme.pay(key, body)), again);

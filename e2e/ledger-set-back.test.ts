@@ -4,7 +4,7 @@ import { type Endpoints, stopProcess } from '@triplock/launcher';
 import type { SpannerDatabase, Write } from '@triplock/ledger-spanner';
 import { openForCommand } from '@triplock/postgres';
 import { eventually } from '@triplock/testing';
-import { command, home, onTheSystem, restore } from './test/system.ts';
+import { command, home, onTheSystem, upSystem } from './test/system.ts';
 import { type Answer, newKey } from './test/partner.ts';
 
 const on = onTheSystem();
@@ -144,7 +144,7 @@ test('after a failover to a standby that lacks the newest commits, or a restore,
   // After PostgreSQL, which must not know more than a ledger in Spanner.
   const restoreSpanner = spanner && (await rememberSpanner(spanner));
   const since = new Date();
-  await restore();
+  await upSystem();
   const transfers = await Promise.all([pay(), pay(), pay()]);
   const card = await pay({ payment_method: 'pm_card_visa' });
   await untilDelivered([...transfers, card]);
@@ -167,7 +167,7 @@ test('after a failover to a standby that lacks the newest commits, or a restore,
   assert.deepEqual(left, []);
   const rewound = await command('rewind', ...words);
   assert.equal(rewound.code, 0, rewound.stdout + rewound.stderr);
-  await restore();
+  await upSystem();
 
   for (const id of [...before, ...lost]) {
     const final = await acme.payment(id, 30);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { killProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { recordRun } from './test/history.ts';
-import { home, onTheSystem, restore } from './test/system.ts';
+import { home, onTheSystem, upSystem } from './test/system.ts';
 import { type Answer, insist, newKey, type Partner, sendTo } from './test/partner.ts';
 
 const setup = onTheSystem();
@@ -81,7 +81,7 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
     assert.equal(stranger.status, 503, stranger.body);
     assert.ok(stranger.tookMs < 3_500);
   } finally {
-    await restore();
+    await upSystem();
   }
 
   await eventually(

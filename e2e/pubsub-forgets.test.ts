@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { continueProcess, killProcess, pauseProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { newKey } from './test/partner.ts';
-import { home, onTheSystem, restore } from './test/system.ts';
+import { home, onTheSystem, upSystem } from './test/system.ts';
 
 const on = onTheSystem();
 
@@ -30,7 +30,7 @@ test('an event that died with the broker before anyone received it still becomes
   } finally {
     for (const name of consumers) await continueProcess({ home, name });
   }
-  await restore();
+  await upSystem();
 
   const limits = { withinMs: 60_000, what: 'the webhook and the auditor, from the second broker' };
   await eventually(async () => {

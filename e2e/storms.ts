@@ -13,7 +13,7 @@ import {
 import { createRandom, shuffled } from '@triplock/runtime';
 import { eventually, stripeControl } from '@triplock/testing';
 import { type Attempt, isAccepted, markOf } from './mixed-load.ts';
-import { type Setup, command, home, restore } from './test/system.ts';
+import { type Setup, command, home, upSystem } from './test/system.ts';
 import { type Answer, type Partner, newKey } from './test/partner.ts';
 
 /** A request and what came of it. */
@@ -93,7 +93,7 @@ export async function killAtOnce(victims: readonly Victim[]): Promise<string[]> 
   const before = await runs();
   await Promise.all(names.map((name) => killProcess({ home, name })));
   const gone = await runs();
-  await restore();
+  await upSystem();
   for (const [n, run] of (await runs()).entries()) {
     const [name, was] = [names[n]!, before[n]];
     assert.ok(was !== undefined && gone[n] === undefined, `${name} was not killed`);

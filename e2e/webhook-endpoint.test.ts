@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { bringUp, thisMachineFor } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { command, home, onTheSystem, restore } from './test/system.ts';
+import { command, home, onTheSystem, upSystem } from './test/system.ts';
 import {
   type Answer,
   type PartnerRequest,
@@ -154,7 +154,7 @@ test('where it is required a URL that is set gets a question and no webhook unti
   }
   const required = { 'partner-notifier': { WEBHOOK_VERIFICATION: 'required' } };
   await bringUp({ home, replicas: 2, settings: required });
-  t.after(restore);
+  t.after(upSystem);
   const victim = await openWebhookReceiver();
   t.after(() => victim.close());
   await setUrl(victim.url);

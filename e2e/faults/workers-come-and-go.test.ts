@@ -6,7 +6,7 @@ import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { recordRun } from '../test/history.ts';
 import { newKey, type Partner } from '../test/partner.ts';
 import { acceptedIds, becomeFinalOnce, sendSteadily, stormLoadOf } from '../storms.ts';
-import { home, onTheSystem, restore } from '../test/system.ts';
+import { home, onTheSystem, upSystem } from '../test/system.ts';
 
 // CHURN_TURNS=10 is a long storm.
 const turns = Number(process.env['CHURN_TURNS'] ?? 1);
@@ -50,15 +50,15 @@ test('workers that come and go under load lose nothing and do nothing twice', as
       run.history.fault('stop', 'ledger-worker-1');
       const { outcome } = await stopProcess(worker(1));
       assert.equal(outcome, 'stopped', 'a worker that is asked to end ends by itself');
-      await restore();
+      await upSystem();
       run.history.fault('kill', 'ledger-worker-2');
       await killProcess(worker(2));
-      await restore();
+      await upSystem();
     }
     // Both at once, so that for a while there is none.
     run.history.fault('stop and kill', 'ledger-worker-1 ledger-worker-2');
     await Promise.all([stopProcess(worker(1)), killProcess(worker(2))]);
-    await restore();
+    await upSystem();
     await workersInGroup(2);
   } finally {
     calm.abort();

@@ -18,18 +18,11 @@ export const home = given ?? fileURLToPath(new URL('../../.triplock/e2e', import
 
 /**
  * Brings the system up, or finds it up: what a promise broke on purpose is started again, the rest
- * is left alone. `npm test` takes it down at the end; after a single file it stays up for the next.
+ * is left alone. A new one is in containers where an engine has the images, as the parts of the
+ * other tests are, and in processes else; TRIPLOCK_TEST_PARTS decides it too. `npm test` takes it
+ * down at the end; after a single file it stays up for the next.
  */
 export function upSystem(): Promise<Endpoints> {
-  return restore();
-}
-
-/**
- * Starts again what a test has killed. A new system is in containers where an engine has the
- * images, as the parts of the other tests are, and in processes else; TRIPLOCK_TEST_PARTS decides
- * it too.
- */
-export function restore(): Promise<Endpoints> {
   const usual = given === undefined && ({ parts: partsAsked(), agent: 'up' } as const);
   return bringUp({ home, replicas: 2, ...usual });
 }
