@@ -52,6 +52,8 @@ export type Home = {
   folder: string;
   data: string;
   logs: string;
+  /** Temporary files of its processes; gone when they are. */
+  temporary: string;
   state: string;
   credentials: string;
   endpoints: string;
@@ -70,6 +72,7 @@ export function homeAt(folder: string = defaultHome): Home {
     folder: root,
     data: join(root, 'data'),
     logs: join(root, 'logs'),
+    temporary: join(root, 'tmp'),
     state: join(root, 'state.json'),
     credentials: join(root, 'credentials.json'),
     endpoints: join(root, 'endpoints.json'),

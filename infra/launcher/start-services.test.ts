@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { getPriority } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { eventually, freePort } from '@triplock/testing';
 import { bringUpParts, bringUpServices } from './bring-up.ts';
@@ -81,6 +82,24 @@ test('a process that was asked to end is gone, with what it held, and the next u
   const once = await bringUpServices({ home }, standIns());
   assert.deepEqual(once.services[0], same);
   assert.notEqual(once.services[1]!.pid, again!.pid);
+});
+
+test('a service has a temporary folder as long as it runs, whatever whoever started it had', async (t) => {
+  const home = testHome(t);
+  const { TMPDIR } = process.env;
+  t.after(() => {
+    if (TMPDIR === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = TMPDIR;
+  });
+  const starters = mkdtempSync(join(tmpdir(), 'whoever-starts-it-'));
+  process.env['TMPDIR'] = starters;
+  const { services } = await bringUpServices({ home }, standIns());
+  rmSync(starters, { recursive: true });
+  const itsOwn = await (await fetch(services[0]!.health)).text();
+  assert.equal(itsOwn, homeAt(home).temporary);
+  assert.equal(existsSync(itsOwn), true);
+  await takeDown({ home });
+  assert.equal(existsSync(itsOwn), false);
 });
 
 test('Ctrl-C while services start leaves nothing half started, and the next up works', async (t) => {

@@ -56,6 +56,7 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     const data = ends ? 'forget' : options.data;
     if (session.state.parts === 'docker') await takeDownContainers(session, data);
     await stopByName(session, Object.keys(session.state.processes));
+    rmSync(home.temporary, { recursive: true, force: true });
     session.state.replicas = 0;
     delete session.state.agent;
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');

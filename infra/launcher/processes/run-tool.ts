@@ -35,7 +35,7 @@ export async function runTool(
   try {
     const child = spawn(command.file, command.args, {
       cwd: command.cwd,
-      env: processEnvironment(session.home, command.settings),
+      env: { ...processEnvironment(session.home, command.settings), ...callersTemporary() },
       stdio: ['ignore', descriptor, descriptor],
       signal: session.signal,
       ...(command.user && { uid: command.user.uid, gid: command.user.gid }),
@@ -54,4 +54,10 @@ export async function runTool(
     clearInterval(progress);
     closeSync(descriptor);
   }
+}
+
+/** A program that ends before its caller does has its temporary files where the caller has them. */
+function callersTemporary(): { TMPDIR?: string } {
+  const { TMPDIR } = process.env;
+  return TMPDIR === undefined ? {} : { TMPDIR };
 }

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, existsSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LauncherError } from '../errors.ts';
@@ -48,7 +48,10 @@ export async function startProcess(
   const { descriptor, from } = openLog(log);
   const child = spawn(command.file, command.args, {
     cwd: command.cwd,
-    env: processEnvironment(session.home, command.settings),
+    env: {
+      ...processEnvironment(session.home, command.settings),
+      ...temporaryOf(session, command),
+    },
     detached: true,
     stdio: ['ignore', descriptor, descriptor],
     ...(command.user && { uid: command.user.uid, gid: command.user.gid }),
@@ -73,6 +76,16 @@ export async function startProcess(
     await once(child, 'exit');
   };
   return { record, log, logFrom: from, ended, exited };
+}
+
+/**
+ * Where a process in the background has its temporary files: it outlives whoever starts it, and so
+ * perhaps that one's own folder for them. Another user has the system's, as a home may be private.
+ */
+function temporaryOf({ home }: Session, { user }: Command): { TMPDIR?: string } {
+  if (user !== undefined) return {};
+  mkdirSync(home.temporary, { recursive: true, mode: 0o700 });
+  return { TMPDIR: home.temporary };
 }
 
 /** A third of the others' share where all have work, and no less than they where there is room. */
@@ -197,7 +210,7 @@ export async function probeHttp(url: string): Promise<void> {
 
 // Enough for a process to run and to trust the machine's certificates. Nothing else is passed on: a
 // proxy setting would send loopback traffic away, and npm's own variables change between calls.
-const passedOn = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'NODE_EXTRA_CA_CERTS'];
+const passedOn = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'NODE_EXTRA_CA_CERTS'];
 
 /**
  * The environment of a process of this home: the mark, what the machine needs, and its own
