@@ -120,14 +120,11 @@ function startWorker({ root, signal }: Pool): Worker {
   return { run: (path) => runIn(child, { path, file: join(root, path), exit }), end };
 }
 
-/**
- * What a worker is given: nobody's colours, a temporary folder of its own, and the ports of all.
- */
+/** What a worker is given: nobody's colours, and a temporary folder of its own. */
 function environment(temporary: string): NodeJS.ProcessEnv {
   // Nx asks for colours even where nobody sees them; tests judge what a command prints without.
   const { FORCE_COLOR: _, NODE_TEST_CONTEXT: __, ...env } = process.env;
-  const ports = join(tmpdir(), `triplock-test-ports-${process.getuid?.() ?? 0}`);
-  return { TRIPLOCK_TEST_PORTS: ports, ...env, TMPDIR: temporary };
+  return { ...env, TMPDIR: temporary };
 }
 
 type Over = Pick<FileEnd, 'leftBehind' | 'cpuSeconds'>;

@@ -1,7 +1,6 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /** What a test offers to clean up after itself; `TestContext` and suite hooks fit. */
@@ -13,12 +12,10 @@ export type Cleanup = { after(fn: () => Promise<void>): void };
  */
 const ports = { from: 30_000, count: 2_768 };
 /**
- * A folder for every ten minutes, with a file for each port that any process was given in them. It
- * is the machine's, also where the temporary folder is a test process's own.
+ * A folder for every ten minutes, with a file for each port that any process was given in them: one
+ * for the user on this machine, whatever TMPDIR says, since processes of tests differ in that.
  */
-const givenFolder =
-  process.env['TRIPLOCK_TEST_PORTS'] ??
-  join(tmpdir(), `triplock-test-ports-${process.getuid?.() ?? 0}`);
+const givenFolder = join('/tmp', `triplock-test-ports-${process.getuid?.() ?? 'user'}`);
 const stretchMs = 600_000;
 
 /**
