@@ -11,7 +11,7 @@ export type WorkerEvent =
 export type TestEnd = {
   /** Its name, behind those of the tests that hold it. */
   name: string;
-  /** Where it is written: `file:line`. */
+  /** Where it is written: `file:line`; of a file that failed as a whole without a line. */
   at: string;
   outcome: 'passed' | 'failed' | 'skipped';
   ms: number;

@@ -33,13 +33,15 @@ function run(plan, root) {
     cwd: root,
     stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
   });
-  child.stdin.end(JSON.stringify(plan));
+  // Where it ends without reading it, its end says so.
+  child.stdin.on('error', () => undefined).end(JSON.stringify(plan));
   return new Promise((resolve, reject) => {
     let outcome = {};
     child.on('message', (message) => {
       outcome = message;
     });
     child.once('error', reject);
-    child.once('exit', () => resolve(outcome));
+    // Not at its exit: what it told may still be on its way then.
+    child.once('close', () => resolve(outcome));
   });
 }

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { childrenOf, commandOf } from './processes.ts';
+import { commandOf, familyOf } from './processes.ts';
 
 /** What a process had before a file of tests ran in it. */
 export type Before = {
@@ -11,11 +11,6 @@ export type Before = {
   resources: ReadonlyMap<string, number>;
   files: ReadonlySet<string>;
 };
-
-/**
- * How long what a test closed may take to be gone, and what it dropped in passing to be dropped.
- */
-const goneWithinMs = 15_000;
 
 /** What there is now. */
 export function remember(): Before {
@@ -26,12 +21,13 @@ export function remember(): Before {
 /**
  * What is there that was not before, in words: what keeps the process alive, processes it started,
  * files below the temporary folder, which is this process's own. Settings in the environment are
- * put back. What is only on its way out is waited for.
+ * put back. What is only on its way out is waited for, for so long.
  */
-export async function leftBehindSince(before: Before): Promise<string[]> {
+export async function leftBehindSince(before: Before, goneMs: number): Promise<string[]> {
   restoreEnvironment(before);
-  const deadline = performance.now() + goneWithinMs;
-  for (;;) {
+  const deadline = performance.now() + goneMs;
+  // Looking at every process takes some milliseconds.
+  for (let waitMs = 20; ; waitMs = Math.min(500, waitMs * 1.5)) {
     const left = [
       ...processesLeft(),
       ...resourcesLeft(before),
@@ -40,7 +36,7 @@ export async function leftBehindSince(before: Before): Promise<string[]> {
     ];
     const isOver = left.length === 0 && !connectionsLeft(before);
     if (isOver || performance.now() > deadline) return [...left, ...failedLate()];
-    await delay(50);
+    await delay(waitMs);
   }
 }
 
@@ -85,9 +81,8 @@ function resourcesLeft(before: Before): string[] {
     .map(([kind, more]) => `${wordsFor[kind] ?? kind}, ${more} of them`);
 }
 
-/** Children that live; one that was killed is no child any more. Linux tells them by /proc. */
 function processesLeft(): string[] {
-  return childrenOf(process.pid).map((pid) => `process ${pid}, ${commandOf(pid)}`);
+  return familyOf(process.pid, tmpdir()).map((pid) => `process ${pid}, ${commandOf(pid)}`);
 }
 
 function filesLeft({ files }: Before): string[] {

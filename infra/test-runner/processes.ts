@@ -1,26 +1,40 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * The processes that a process started and that live, but those that lead a session of their own,
- * as what a launcher leaves running does; none where there is no /proc.
+ * The processes that a worker started, if it lives, and what these did, wherever they are now: by
+ * their parent, and by the temporary folder that each worker has for itself and that whatever is
+ * started from it inherits. None where there is no /proc.
+ *
+ * What leads a session of its own without that folder is what a launcher leaves running.
  */
-export function childrenOf(parent: number): number[] {
-  return all()
-    .filter(({ ppid, pid, session }) => ppid === parent && session !== pid)
-    .map(({ pid }) => pid);
-}
-
-/** What a process started, and what that did, in the same way, the last first. */
-export function familyOf(parent: number): number[] {
+export function familyOf(parent: number | undefined, temporary: string): number[] {
   const processes = all();
-  const family = [parent];
+  const mark = `TMPDIR=${temporary}`;
+  const family = new Set(parent === undefined ? [] : [parent]);
+  for (const { pid } of processes) {
+    if (read(`/proc/${pid}/environ`)?.split('\0').includes(mark)) family.add(pid);
+  }
   // It grows while it is walked.
   for (const each of family) {
     for (const { pid, ppid, session } of processes) {
-      if (ppid === each && session !== pid) family.push(pid);
+      if (ppid === each && session !== pid) family.add(pid);
     }
   }
-  return family.slice(1).toReversed();
+  return [...family].filter((pid) => pid !== parent);
+}
+
+/** Kills what {@link familyOf} names. */
+export function endFamily(parent: number | undefined, temporary: string): void {
+  for (const pid of familyOf(parent, temporary)) endProcess(pid);
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // It ended by itself meanwhile.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 /**

@@ -46,7 +46,7 @@ export function repeat({ path, tests, died }: FileEnd): string {
   const failed = tests.filter(({ outcome }) => outcome === 'failed');
   const one =
     failed.length === 1 && died === undefined ? failed[0]!.name.split(' > ').at(-1) : undefined;
-  const isNamed = one !== undefined && !/['\\]/.test(one) && failed[0]!.at !== '';
+  const isNamed = one !== undefined && !/['\\]/.test(one) && /:[1-9]\d*$/.test(failed[0]!.at);
   const name = isNamed ? ` --test-name-pattern='${escape(one)}'` : '';
   return `node_modules/node/bin/node --test${name} ${path}`;
 }
@@ -57,12 +57,13 @@ function escape(words: string): string {
 }
 
 /** Every reason for which a file is red, each with all that is known. */
-export function whyRed({ tests, leftBehind, died }: FileEnd): string[] {
+export function whyRed({ tests, leftBehind, died, onlySome }: FileEnd): string[] {
   const failed = tests.filter(({ outcome }) => outcome === 'failed').map(whyFailed);
   const left = leftBehind.map((what) => `left behind: ${what}`);
   const ended = died === undefined ? [] : [`its process ended before it did: ${died}`];
   const none = tests.length === 0 && died === undefined ? ['it has no test'] : [];
-  return [...failed, ...left, ...ended, ...none];
+  const some = onlySome ? ['it says `only`: its other tests did not run'] : [];
+  return [...failed, ...left, ...ended, ...none, ...some];
 }
 
 function whyFailed({ name, at, why = 'no reason given' }: TestEnd): string {
