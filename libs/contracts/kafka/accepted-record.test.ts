@@ -106,6 +106,7 @@ const refused: readonly [what: string, reason: string, record: UndecodedRecord][
   ['no record key', 'forged_id', { ...received(payment), key: null }],
   ["another partner's header", 'partner_mismatch', withHeader('partner_id', Buffer.from('globex'))],
   ['no partner header', 'partner_mismatch', withHeader('partner_id', undefined)],
+  ['a partner header that is null', 'partner_mismatch', withHeader('partner_id', null)],
   [
     'two partner headers',
     'partner_mismatch',

@@ -50,16 +50,20 @@ export type DecodedRecord =
   | { outcome: 'refund'; followUp: AcceptedFollowUp; traceparent: string }
   | ({ outcome: 'refused' } & RecordRefusal);
 
-/** A record as it came from the topic; kafkajs gives a header sent twice as an array. */
+type HeaderValue = Buffer | string | null;
+
+/** A record as it came from the topic; a header sent twice is a list, and a value may be null. */
 export type UndecodedRecord = {
   key: Buffer | null;
   value: Buffer | null;
-  headers: Readonly<Record<string, Buffer | string | readonly (Buffer | string)[] | undefined>>;
+  headers: Readonly<Record<string, HeaderValue | readonly HeaderValue[] | undefined>>;
 };
 
 /**
  * Headers added to a dead letter. Key, value bytes and every original header are kept as they
- * were; an original header of the same name is kept under `original.<name>`.
+ * were; an original header of the same name is kept under `original.<name>`. Where the library that
+ * writes the dead letter cannot write null, `dead-letter.null.<name>` stands for the null values of
+ * the header `<name>`: it holds their places among the values of that name, from 0, with commas.
  */
 export type DeadLetterHeaders = {
   'dead-letter.reason': string;

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { createLogger } from '@triplock/runtime';
-import { appendInTransaction, createTestTopic, testPart } from '@triplock/testing';
+import { appendInTransaction, createTestTopic, eventually, testPart } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
-import { openDeadLetters } from './dead-letters.ts';
-import type { ReceivedRecord } from './driver.ts';
-import { readTopic, testEveryDriver as test, type DriverTest } from '../test/topic.ts';
+import { openDeadLetters, redriveRecord } from './dead-letters.ts';
+import type { OutgoingHeaders, ReceivedRecord } from './driver.ts';
+import { connectProducer } from './producer.ts';
+import { aGroup, readTopic, testEveryDriver as test, type DriverTest } from '../test/topic.ts';
 import { openTopicReader } from './topic-reader.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -68,6 +69,98 @@ test('headers that the record had under our names, and repeated ones, are kept',
   assert.equal(text(letter?.headers['original.dead-letter.reason']), 'older');
   assert.equal(text(letter?.headers['dead-letter.reason']), 'not_json');
   assert.deepEqual(letter?.headers['repeated'], repeated);
+});
+
+/** Headers as other clients may write them, with names that objects inherit and null values. */
+const foreign: OutgoingHeaders = Object.fromEntries([
+  ['gone', null],
+  ['empty', ''],
+  ['several', [null, 'a', null, '']],
+  ['constructor', 'as any other'],
+  ['__proto__', ['one', 'two']],
+  ['dead-letter.null.gone', null],
+]);
+
+/** What a client that can read all of it finds. */
+async function headersIn(t: DriverTest, connection: { brokers: string[]; topic: string }) {
+  const reader = openTopicReader({
+    ...connection,
+    clientId: connection.topic,
+    logger,
+    driver: 'platformatic',
+  });
+  t.after(() => reader.close());
+  return eventually(async () => {
+    const [record] = await reader.newest();
+    return record && { value: record.value, headers: record.headers };
+  });
+}
+
+function written(headers: OutgoingHeaders) {
+  const bytesOf = (value: string | Buffer | null) => (value === null ? null : Buffer.from(value));
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => {
+      return [name, Array.isArray(value) ? value.map(bytesOf) : bytesOf(value!)];
+    }),
+  );
+}
+
+/** Sets the first record of a topic aside as a worker does, and reads on. */
+async function setForeignAside(t: DriverTest, headers: OutgoingHeaders) {
+  const accepted = await aGroup(t);
+  const value = Buffer.from([0xff, 0x00]);
+  const foreigner = await connectProducer({
+    ...accepted,
+    driver: 'platformatic',
+    sendLimitMs: 5_000,
+  });
+  await foreigner.send([{ key: 'k', value, headers }, { value: 'behind it' }]);
+  await foreigner.close();
+  const dead = { ...(await createTestTopic(t)), clientId: 'test', logger, driver: t.driver };
+  const deadLetters = openDeadLetters(dead);
+  t.after(() => deadLetters.close());
+  accepted.consume({
+    handle: async ({ records }) => {
+      for (const record of records) {
+        if (record.value!.equals(value)) await deadLetters.append(record, refusal);
+      }
+    },
+  });
+  await accepted.allCommitted();
+  const letter = await headersIn(t, dead);
+  assert.deepEqual(letter.value, value);
+  return { dead, headers: letter.headers };
+}
+
+const ours = /^dead-letter\.(?!null\.)/;
+
+test('a record with null headers becomes a dead letter that says so, and the partition goes on', async (t) => {
+  const { headers } = await setForeignAside(t, foreign);
+  const kept = Object.entries(headers).filter(([name]) => !ours.test(name));
+  const { gone, several, 'dead-letter.null.gone': alike, ...rest } = foreign;
+  const asTheyWere = { ...rest, gone, several, 'original.dead-letter.null.gone': alike };
+  const told = {
+    ...rest,
+    several: ['a', ''],
+    'dead-letter.null.gone': '0',
+    'dead-letter.null.several': '0,2',
+    'dead-letter.null.original.dead-letter.null.gone': '0',
+  };
+  const expected = written(t.driver === 'platformatic' ? asTheyWere : told);
+  assert.deepEqual(Object.fromEntries(kept), expected);
+});
+
+test('a dead letter that is redriven has its headers again, null where the library can write it', async (t) => {
+  const { dead } = await setForeignAside(t, foreign);
+  const again = await createTestTopic(t);
+  const reader = openTopicReader({ ...dead, clientId: dead.topic });
+  t.after(() => reader.close());
+  const [letter] = await reader.newest();
+  await redriveRecord({ ...dead, ...again }, letter!);
+  const { headers } = await headersIn(t, again);
+  const empty = { gone: '', several: ['', 'a', '', ''], 'dead-letter.null.gone': '' };
+  const expected = t.driver === 'platformatic' ? foreign : { ...foreign, ...empty };
+  assert.deepEqual(headers, written(expected));
 });
 
 async function openTopic(t: DriverTest) {

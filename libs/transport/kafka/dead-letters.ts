@@ -1,8 +1,14 @@
 import type { DeadLetterHeaders } from '@triplock/contracts';
 import { appendInBatches, type AppendLimits } from './group-commit.ts';
-import { openInquiry } from './brokers.ts';
+import { driverOf, openInquiry } from './brokers.ts';
 import { connectProducer } from './producer.ts';
-import type { BrokerConnection, OutgoingHeaders, ReceivedRecord } from './driver.ts';
+import type {
+  BrokerConnection,
+  KafkaDriver,
+  OutgoingHeader,
+  OutgoingHeaders,
+  ReceivedRecord,
+} from './driver.ts';
 
 /** Why a record is set aside: a stable code and a sentence for people. */
 export type Refusal = { reason: string; detail: string };
@@ -42,12 +48,11 @@ export function openDeadLetters(options: BrokerConnection & { topic: string }): 
   const batches = appendInBatches({ connect, limits, logger: options.logger });
   const inquiry = openInquiry(options);
   return {
-    append: (record, refusal) =>
-      batches.append({
-        key: record.key,
-        value: record.value,
-        headers: { ...keepOriginal(record.headers), ...describe(record, refusal) },
-      }),
+    append: async (record, refusal) => {
+      const original = keepOriginal(record.headers, await driverOf(options));
+      const headers = { ...original, ...describe(record, refusal) };
+      await batches.append({ key: record.key, value: record.value, headers });
+    },
     ping: () => inquiry.ping(options.topic),
     close: async () => {
       await batches.close();
@@ -68,26 +73,49 @@ function describe(record: ReceivedRecord, { reason, detail }: Refusal): DeadLett
 }
 
 /** A record that is dead-lettered a second time keeps the headers of the first time. */
-function keepOriginal(headers: ReceivedRecord['headers']): OutgoingHeaders {
+function keepOriginal(
+  headers: ReceivedRecord['headers'],
+  { writesNullHeaders }: KafkaDriver,
+): OutgoingHeaders {
+  const kept = Object.entries(headers).map(([name, value]): NamedValues => {
+    return [name.startsWith('dead-letter.') ? `original.${name}` : name, valuesOf(value)];
+  });
+  return headersOf(writesNullHeaders ? kept : kept.flatMap(withoutNulls));
+}
+
+type NamedValues = readonly [name: string, values: readonly OutgoingHeader[]];
+
+function valuesOf(value: ReceivedRecord['headers'][string]): readonly (Buffer | null)[] {
+  return value === undefined ? [] : [value].flat();
+}
+
+function headersOf(named: readonly NamedValues[]): OutgoingHeaders {
   return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [
-      name.startsWith('dead-letter.') ? `original.${name}` : name,
-      isList(value) ? [...value] : value,
-    ]),
+    named.map(([name, values]) => [name, values.length === 1 ? values[0] : [...values]]),
   );
 }
 
-type HeaderValue = ReceivedRecord['headers'][string];
+const nullPrefix = 'dead-letter.null.';
 
-function isList(value: HeaderValue): value is readonly Buffer[] {
-  return Array.isArray(value);
+/**
+ * A library that cannot write null would refuse the dead letter each time, and its record would
+ * hold up the partition for ever. So another header says where the null values were.
+ */
+function withoutNulls([name, values]: NamedValues): NamedValues[] {
+  const places = [...values.keys()].filter((at) => values[at] === null);
+  if (places.length === 0) return [[name, values]];
+  return [
+    [name, values.filter((value) => value !== null)],
+    [`${nullPrefix}${name}`, [places.join()]],
+  ];
 }
 
 const sendLimitMs = 5_000;
 
 /**
- * Appends the record that a dead letter was made of, with its own key, bytes and headers. Dying
- * behind it and trying again appends it twice.
+ * Appends the record that a dead letter was made of, with its own key, bytes and headers; a library
+ * that cannot write a header's null value writes an empty one. Dying behind it and trying again
+ * appends it twice.
  *
  * @throws when it is unknown whether the topic has it.
  */
@@ -98,21 +126,43 @@ export async function redriveRecord(
   const producer = await connectProducer({ ...options, sendLimitMs });
   try {
     const { key, value } = deadLetter;
-    await producer.send([{ key, value, headers: originalHeaders(deadLetter) }]);
+    const headers = originalHeaders(deadLetter, await driverOf(options));
+    await producer.send([{ key, value, headers }]);
   } finally {
     await producer.close();
   }
 }
 
-/** What a header of a record says, for people; nothing when it has none of that name. */
+/** What a header of a record says, for people; nothing when it has none of that name, or null. */
 export function headerText({ headers }: ReceivedRecord, name: string): string {
-  return [headers[name] ?? []].flat().map(String).join(', ');
+  const values = Object.hasOwn(headers, name) ? valuesOf(headers[name]) : [];
+  return values.map((value) => String(value ?? '')).join(', ');
 }
 
 /** The headers from before the record became a dead letter. */
-function originalHeaders({ headers }: ReceivedRecord): OutgoingHeaders {
-  const originals = Object.entries(headers)
-    .filter(([name]) => !name.startsWith('dead-letter.'))
-    .map(([name, value]) => [name.replace(/^original\.(?=dead-letter\.)/, ''), value]);
-  return Object.fromEntries(originals) as OutgoingHeaders;
+function originalHeaders(
+  { headers }: ReceivedRecord,
+  { writesNullHeaders }: KafkaDriver,
+): OutgoingHeaders {
+  const kept = new Map<string, readonly OutgoingHeader[]>();
+  for (const [name, value] of Object.entries(headers)) {
+    if (!name.startsWith('dead-letter.')) kept.set(name, valuesOf(value));
+  }
+  for (const [header, value] of Object.entries(headers)) {
+    if (!header.startsWith(nullPrefix)) continue;
+    const name = header.slice(nullPrefix.length);
+    kept.set(name, withNulls(kept.get(name) ?? [], String(valuesOf(value)[0])));
+  }
+  const named = [...kept].map(([name, values]): NamedValues => {
+    const writable = writesNullHeaders ? values : values.map((value) => value ?? '');
+    return [name.replace(/^original\.(?=dead-letter\.)/, ''), writable];
+  });
+  return headersOf(named);
+}
+
+/** Puts null back at its places; anybody may have written what says them. */
+function withNulls(values: readonly OutgoingHeader[], places: string): readonly OutgoingHeader[] {
+  const all = [...values];
+  for (const at of places.split(',')) all.splice(Number(at), 0, null);
+  return all;
 }

@@ -55,6 +55,11 @@ export type KafkaDriver = {
   ): Promise<GroupMember>;
   /** Reads stretches of a topic to their ends; commits nothing, and leaves no group behind. */
   readStretches(options: BrokerConnection & { topic: string }, wanted: Wanted): Promise<void>;
+  /**
+   * Whether it can write a header whose value is null, as the protocol allows (KIP-82) and other
+   * clients do. Reading one it always can.
+   */
+  writesNullHeaders: boolean;
   /** What an error of this library says; `undefined` for any other error. */
   judge(error: unknown): BrokerRefusal | undefined;
 };
@@ -74,8 +79,9 @@ export type OutgoingRecord = {
   headers?: OutgoingHeaders;
 };
 
-/** Headers by name; one that is there several times is a list. */
-export type OutgoingHeaders = Record<string, Buffer | string | (Buffer | string)[] | undefined>;
+/** Headers by name; one that is there several times is a list. Null: see `writesNullHeaders`. */
+export type OutgoingHeaders = Record<string, OutgoingHeader | OutgoingHeader[] | undefined>;
+export type OutgoingHeader = Buffer | string | null;
 
 /** What a producer appends to, and how. */
 export type RawProducerOptions = BrokerConnection & {
@@ -109,7 +115,7 @@ export type Offsets = ReadonlyMap<number, bigint>;
 export type BrokerAdmin = {
   bounds(topic: string): Promise<ReadonlyMap<number, Bounds>>;
   /** The offset of the first record of this time or later, by partition; the end without one. */
-  since(topic: string, timeMs: number): Promise<Offsets>;
+  since(topic: string, time: Date): Promise<Offsets>;
   /** The group's next offset, by partition; negative where it has none. */
   committed(group: { groupId: string; topic: string }): Promise<Offsets>;
   /** Moves the offsets of a group; refused while it has members. */
@@ -122,6 +128,14 @@ export type BrokerAdmin = {
   config(topic: string): Promise<ReadonlyMap<string, string>>;
 };
 
+/**
+ * Headers by name, whatever the name: all of them are own properties. One that is there several
+ * times is a list. A value may be null, which is not the same as empty.
+ */
+export type ReceivedHeaders = Readonly<
+  Record<string, Buffer | null | readonly (Buffer | null)[] | undefined>
+>;
+
 /** A record as it came from the topic, bytes untouched. */
 export type ReceivedRecord = {
   topic: string;
@@ -129,7 +143,7 @@ export type ReceivedRecord = {
   offset: bigint;
   key: Buffer | null;
   value: Buffer | null;
-  headers: Readonly<Record<string, Buffer | readonly Buffer[] | undefined>>;
+  headers: ReceivedHeaders;
   timestamp: string;
 };
 

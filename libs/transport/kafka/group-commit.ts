@@ -20,7 +20,7 @@ import {
   type AppendQueue,
 } from './append-queue.ts';
 import { connectProducer, type IdempotentProducer } from './producer.ts';
-import type { BrokerConnection, OutgoingRecord } from './driver.ts';
+import type { BrokerConnection, OutgoingHeaders, OutgoingRecord } from './driver.ts';
 
 /**
  * Appends records to one topic by group commit: while one `sendBatch` is outstanding, records
@@ -218,8 +218,8 @@ function bytesOf({ key, value, headers }: OutgoingRecord): number {
   return bytes;
 }
 
-function headerBytes(value: NonNullable<OutgoingRecord['headers']>[string]): number {
-  if (Array.isArray(value)) return value.reduce((sum, each) => sum + each.length + 8, 0);
+function headerBytes(value: OutgoingHeaders[string]): number {
+  if (Array.isArray(value)) return value.reduce((sum, each) => sum + (each?.length ?? 0) + 8, 0);
   return value?.length ?? 0;
 }
 

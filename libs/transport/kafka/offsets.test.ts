@@ -140,6 +140,15 @@ test('the oldest unread record’s age is found within 5 %, and 0 when all is re
   assert.deepEqual(await unread.look(), { records: 0n, oldestMs: 0, dropped: 0n });
 });
 
+test('the age of the oldest unread record is found when it is younger than 2 s', async (context) => {
+  const startedAt = Date.now();
+  const { unread } = await aTopicOf(context, [1 / 3_600]);
+  const { records, oldestMs } = await unread.look();
+  assert.equal(records, 1n);
+  const greatest = Date.now() - startedAt + 1_000;
+  assert.ok(oldestMs > 950 && oldestMs <= greatest, `${oldestMs} ms of ${greatest}`);
+});
+
 test('records that the topic dropped before they were read are counted', async (context) => {
   const { unread, commit, drop } = await aTopicOf(context, [3, 2, 1]);
   await commit(1);

@@ -30,7 +30,7 @@ export function openTopicOffsets(
         const there = await admin.bounds(topic);
         return new Map([...there].map(([partition, { end }]) => [partition, end]));
       }),
-    since: (time) => inquiry.ask((admin) => admin.since(topic, time.getTime())),
+    since: (time) => inquiry.ask((admin) => admin.since(topic, time)),
     committed: () =>
       inquiry.ask(async (admin) => {
         const next = await admin.committed({ groupId, topic });
@@ -108,7 +108,8 @@ export function openUnreadRecords(
       const position = await readPosition(inquiry, options);
       const existsOlderThan = async (ageMs: number) => {
         const { topic } = options;
-        const found = await inquiry.ask((admin) => admin.since(topic, Date.now() - ageMs));
+        const time = new Date(Date.now() - ageMs);
+        const found = await inquiry.ask((admin) => admin.since(topic, time));
         // The offset of the first record that is younger; whatever is unread before it is older.
         return [...found].some(([partition, offset]) => {
           const next = position.unread.get(partition);

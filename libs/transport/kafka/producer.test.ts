@@ -237,8 +237,10 @@ test('the check for missing records sees a producer that is kept after a rejecte
   const { topic } = connection;
   const producer = await connectStubbornProducer(t, connection);
   const kept: IdempotentProducer = {
-    send: async (messages) =>
-      void (await producer.sendBatch({ topicMessages: [{ topic, messages }] })),
+    send: async (records) => {
+      const messages = records as Message[];
+      await producer.sendBatch({ topicMessages: [{ topic, messages }] });
+    },
     close: async () => undefined,
   };
   // Both tries of every second batch lose their reply, so the batch is stored and rejected; the

@@ -72,8 +72,8 @@ async function stretchOfKey(
   { topic, key, since }: { topic: string; key: string; since: Date },
 ): Promise<Stretch & { last: bigint }> {
   const all = await wholeTopic(inquiry, topic);
-  const fromMs = since.getTime() - clockSlackMs;
-  const starts = await inquiry.ask((admin) => admin.since(topic, fromMs));
+  const earliest = new Date(since.getTime() - clockSlackMs);
+  const starts = await inquiry.ask((admin) => admin.since(topic, earliest));
   const partition = partitionOfKey(key, all.length);
   const { to } = all.find((each) => each.partition === partition)!;
   const from = starts.get(partition) ?? to;

@@ -145,8 +145,8 @@ function asking(admin: Admin): BrokerAdmin {
         }),
       );
     },
-    since: async (topic, timeMs) =>
-      byPartition(await admin.fetchTopicOffsetsByTimestamp(topic, timeMs)),
+    since: async (topic, time) =>
+      byPartition(await admin.fetchTopicOffsetsByTimestamp(topic, time.getTime())),
     committed: async ({ groupId, topic }) => {
       const answers = await admin.fetchOffsets({ groupId, topics: [topic] });
       return byPartition(answers.flatMap(({ partitions }) => partitions));

@@ -7,6 +7,7 @@ import type {
   EachBatchHandler,
   EachBatchPayload,
   KafkaMessage,
+  Message,
 } from 'kafkajs';
 import type {
   AttachHooks,
@@ -18,6 +19,7 @@ import type {
   PartitionOffset,
   RawProducer,
   RawProducerOptions,
+  ReceivedHeaders,
   ReceivedRecord,
   Wanted,
 } from '../driver.ts';
@@ -29,6 +31,8 @@ export const kafkajs: KafkaDriver = {
   connectAdmin,
   startMember,
   readStretches,
+  // It reads null, and throws when it measures what it is to write (2.2.4).
+  writesNullHeaders: false,
   judge,
 };
 
@@ -51,7 +55,9 @@ function openProducer(options: RawProducerOptions): RawProducer {
   });
   return {
     connect: () => producer.connect(),
-    send: async (messages) => {
+    send: async (records) => {
+      // Without null in headers, which nobody sends by who says that it cannot write them.
+      const messages = records as Message[];
       const batch = { acks: -1, timeout: sendLimitMs, topicMessages: [{ topic, messages }] };
       const answers = await producer.sendBatch(batch);
       return answers.map(({ partition }) => partition);
@@ -188,10 +194,25 @@ function receivedRecord(
     offset: BigInt(message.offset),
     key: message.key,
     value: message.value,
-    // kafkajs gives bytes for what it read, one value or a list; strings only go the other way.
-    headers: (message.headers ?? {}) as ReceivedRecord['headers'],
+    headers: headersOf(message),
     timestamp: message.timestamp,
   };
+}
+
+/**
+ * kafkajs gives bytes or null for what it read, one value or a list; strings only go the other way.
+ * It takes what objects inherit, as `constructor`, for a header that it read before this one of the
+ * same name (2.2.4).
+ */
+function headersOf({ headers = {} }: KafkaMessage): ReceivedHeaders {
+  const read = headers as ReceivedHeaders;
+  if (!Object.keys(read).some((name) => name in Object.prototype)) return read;
+  const repaired = Object.entries(read).map(([name, values]) => {
+    if (!(name in Object.prototype)) return [name, values] as const;
+    const [, ...received] = values as readonly (Buffer | null)[];
+    return [name, received.length === 1 ? received[0] : received] as const;
+  });
+  return Object.fromEntries(repaired);
 }
 
 /**

@@ -26,6 +26,7 @@ export const platformatic: KafkaDriver = {
   connectAdmin,
   startMember,
   readStretches,
+  writesNullHeaders: true,
   judge,
 };
 
@@ -39,7 +40,7 @@ function openProducer(options: RawProducerOptions): RawProducer {
   // safe: they repeat the same sequence numbers. Where a broker has lost what it knew of the
   // producer, the library sends the batch once more by another id: it may then be there twice.
   const limits = { requestTimeoutMs: sendLimitMs, retries: 5, retryDelayMs: 100 };
-  const producer = new Producer<Buffer | null, Buffer | null, Buffer, Buffer>({
+  const producer = new Producer<Buffer | null, Buffer | null, Buffer, Buffer | null>({
     ...clientOptions(options, limits),
     metadataMaxAge: metadataMaxAgeMs,
     idempotent: true,
@@ -65,7 +66,7 @@ function openProducer(options: RawProducerOptions): RawProducer {
   };
 }
 
-type Outgoing = MessageToProduce<Buffer | null, Buffer | null, Buffer, Buffer>;
+type Outgoing = MessageToProduce<Buffer | null, Buffer | null, Buffer, Buffer | null>;
 
 function toMessage(
   record: OutgoingRecord,
@@ -91,10 +92,10 @@ function bytesOf(text: Buffer | string | null | undefined): Buffer | null {
 }
 
 /** Names as bytes are equal to no other: a header may be there several times. */
-function headerPairs(headers: OutgoingHeaders = {}): [Buffer, Buffer][] {
+function headerPairs(headers: OutgoingHeaders = {}): [Buffer, Buffer | null][] {
   return Object.entries(headers).flatMap(([name, values]) =>
-    (values === undefined ? [] : [values].flat()).map((value): [Buffer, Buffer] => {
-      return [Buffer.from(name), Buffer.from(value)];
+    (values === undefined ? [] : [values].flat()).map((value): [Buffer, Buffer | null] => {
+      return [Buffer.from(name), bytesOf(value)];
     }),
   );
 }
@@ -134,10 +135,10 @@ function asking(admin: Admin): BrokerAdmin {
         [...ends].map(([partition, end]) => [partition, { start: starts.get(partition)!, end }]),
       );
     },
-    since: async (topic, timeMs) => {
+    since: async (topic, time) => {
       const { length } = await partitionsOf(topic);
       const ends = await offsetsAt(topic, length, ListOffsetTimestamps.LATEST);
-      const found = await offsetsAt(topic, length, BigInt(timeMs));
+      const found = await offsetsAt(topic, length, BigInt(time.getTime()));
       return new Map(
         [...found].map(([partition, offset]) => [
           partition,

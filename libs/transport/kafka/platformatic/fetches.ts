@@ -7,7 +7,7 @@ import {
   type KafkaRecord,
   type RecordsBatch,
 } from '@platformatic/kafka';
-import type { BrokerConnection, ReceivedRecord, Wanted } from '../driver.ts';
+import type { BrokerConnection, ReceivedHeaders, ReceivedRecord, Wanted } from '../driver.ts';
 import {
   clientOptions,
   destroyClient,
@@ -161,15 +161,15 @@ function receivedRecord(
 }
 
 /** One value, or a list where a name is there several times, as the other driver gives them. */
-function headersOf({ headers }: KafkaRecord): ReceivedRecord['headers'] {
-  const named: Record<string, Buffer | Buffer[]> = {};
-  for (const [name, value] of headers) {
-    const key = String(name ?? '');
-    const bytes = value ?? Buffer.alloc(0);
-    const before = named[key];
-    named[key] = before === undefined ? bytes : [before, bytes].flat();
+function headersOf({ headers }: KafkaRecord): ReceivedHeaders {
+  // By a map: objects inherit `constructor` and `__proto__`, which are names like any other here.
+  const named = new Map<string, Buffer | null | (Buffer | null)[]>();
+  for (const [bytes, value] of headers) {
+    const name = String(bytes ?? '');
+    const before = named.get(name);
+    named.set(name, before === undefined ? value : [before, value].flat());
   }
-  return named;
+  return Object.fromEntries(named);
 }
 
 const readLimits = { requestTimeoutMs: 10_000, retries: 5, retryDelayMs: 200 };
