@@ -128,6 +128,7 @@ async function kafka(): Promise<Running> {
       KAFKA_TRANSACTION_STATE_LOG_MIN_ISR: '1',
       KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR: '1',
       KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR: '1',
+      KAFKA_OFFSETS_RETENTION_MINUTES: '129600',
       KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS: '8',
     })
     .withWaitStrategy(Wait.forLogMessage(/Kafka Server started/))

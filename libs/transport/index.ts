@@ -1,5 +1,6 @@
 export * from './kafka/append-queue.ts';
 export { kafkaOf, kafkaSettings, missingForKafka } from './kafka/brokers.ts';
+export * from './kafka/client-metrics.ts';
 export * from './kafka/consumer.ts';
 export * from './kafka/dead-letters.ts';
 export type * from './kafka/driver.ts';

@@ -13,6 +13,7 @@ import { openStripeJournal, type ProviderJournal } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
   kafkaOf,
+  meterThrottles,
   openLogBounds,
   openTopicOffsets,
   openUnreadRecords,
@@ -58,7 +59,8 @@ await runService(auditor, readConfig, async (config, service) => {
     receive: countPublished(database, metrics, logger),
   });
 
-  const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
+  const onThrottled = meterThrottles(service.metrics);
+  const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger, onThrottled });
   const log = openLogBounds({ ...kafka, topic: config.ACCEPTED_TOPIC });
   service.onClose('bounds of the accepted topic', () => log.close());
   const lost = { database, log, logger };
@@ -156,6 +158,7 @@ async function consumeTopics(
     gatherMs,
     handle: recordAcceptedBatch(lost, metrics),
     onSkipped: recordSkipped(lost),
+    onJoined: () => metrics.joins.count('accepted'),
   });
   onClose('accepted consumer', () => accepted.close());
   const deadLetters = runConsumer({
@@ -163,6 +166,7 @@ async function consumeTopics(
     topic: deadLetterTopic,
     groupId: deadLetterGroupOf(config),
     handle: recordDeadLetterBatch(lost.database, metrics),
+    onJoined: () => metrics.joins.count('dead_letter'),
   });
   onClose('dead letter consumer', () => deadLetters.close());
   return accepted;

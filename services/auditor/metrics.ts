@@ -1,5 +1,6 @@
 import type { DecodedRecord, RecordRefusal } from '@triplock/contracts';
 import { Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
+import { groupJoins } from '@triplock/transport';
 
 /** Why a record became a dead letter; `unlabelled` does not say, `other` is no word of ours. */
 export type DeadLetterReason =
@@ -13,6 +14,8 @@ export type ReadingMetrics = {
   records: Tally<DecodedRecord['outcome']>;
   recordsSeconds: Durations<'recorded' | 'failed'>;
   deadLetters: Tally<DeadLetterReason>;
+  /** Times that a group was joined, by what it reads. */
+  joins: Tally<'accepted' | 'dead_letter'>;
 };
 
 /** What the auditor measures of its audits. */
@@ -82,6 +85,7 @@ function readingMetrics(registry: Registry): ReadingMetrics {
       registers,
     }),
     deadLetters: deadLettersTally(registry),
+    joins: groupJoins(registry, { accepted: 0, dead_letter: 0 }),
   };
 }
 

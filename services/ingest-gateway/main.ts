@@ -17,7 +17,13 @@ import {
   withDeadline,
   type Service,
 } from '@triplock/runtime';
-import { kafkaOf, openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
+import {
+  kafkaOf,
+  meterThrottles,
+  openGroupCommit,
+  openTopicOffsets,
+  requireDurable,
+} from '@triplock/transport';
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { renewUnposted } from './accept/unposted.ts';
 import { readConfig, type Config } from './config.ts';
@@ -45,7 +51,8 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   const partners = openPartners(database);
 
   const { ACCEPTED_TOPIC: topic, INSTANCE_NAME: clientId } = config;
-  const kafka = { ...kafkaOf(config, { clientId, logger }), topic };
+  const onThrottled = meterThrottles(service.metrics);
+  const kafka = { ...kafkaOf(config, { clientId, logger, onThrottled }), topic };
   await requireDurable({ ...kafka, mode: config.TRIPLOCK_MODE });
   const offsets = openTopicOffsets({ ...kafka, groupId: config.LEDGER_GROUP });
   service.onClose('topic offsets', () => offsets.close());

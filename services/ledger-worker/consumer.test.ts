@@ -184,7 +184,8 @@ const kept = {
   keepsEveryRecord: true,
   stampedBy: 'broker',
 } as const;
-const check = (retention: TopicRetention) => checkRetention('accepted', retention, logger);
+const where = { brokers: ['kafka:9092'], topic: 'accepted' };
+const check = (retention: TopicRetention) => checkRetention(where, retention, logger);
 
 test('a topic that keeps records longer than a claim lives is accepted', async (context) => {
   check(kept);
@@ -197,7 +198,7 @@ test('a topic that keeps records longer than a claim lives is accepted', async (
 test('a topic that drops records while their claims still answer is refused', () => {
   assert.throws(() => check({ ...kept, retentionMs: dayMs }), {
     message:
-      'topic accepted keeps records for 24 hours (retention.ms): it must be more than the 24 hours for which a claim answers retries',
+      'topic accepted keeps records for 24 hours (retention.ms): it must be more than the 24 hours for which a claim answers retries, as by kafka-configs.sh --bootstrap-server kafka:9092 --alter --entity-type topics --entity-name accepted --add-config retention.ms=604800000',
   });
 });
 

@@ -1,17 +1,25 @@
 import { claimLifeMs } from '@triplock/contracts';
 import type { Logger } from '@triplock/runtime';
-import type { LogGap, RecordBatch, SkippedOffsets, TopicRetention } from '@triplock/transport';
+import {
+  commandToSet,
+  type LogGap,
+  type RecordBatch,
+  type SkippedOffsets,
+  type TopicCheck,
+  type TopicRetention,
+} from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
 import type { RecordOutcome } from './posting.ts';
 import { settleBatch } from './settling.ts';
 import type { Worker } from './worker.ts';
 
 /**
- * The calls that a consumer makes: what was lost before it began, which partitions it has, for each
- * batch two, and one for offsets without a record.
+ * The calls that a consumer makes: what was lost before it began, that it joined, which partitions
+ * it has, for each batch two, and one for offsets without a record.
  */
 export type PaymentsHandler = {
   onLost(gap: LogGap): void;
+  onJoined(): void;
   onAssigned(partitions: readonly number[]): void;
   handle(batch: RecordBatch): Promise<void>;
   onCommitted(batch: RecordBatch): Promise<void>;
@@ -32,6 +40,7 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
       const gap = { partition, from: String(from), to: String(to), why };
       logger.error(gap, 'Kafka lost accepted records that no worker had read');
     },
+    onJoined: () => metrics.joins.count('accepted'),
     onAssigned: lag.assigned,
     handle: async (batch) => {
       lag.at({ ...batch, next: batch.records[0]!.offset });
@@ -131,7 +140,12 @@ const hourMs = 3_600_000;
  *
  * @throws with one sentence when the topic may drop records too early: the service must not run so.
  */
-export function checkRetention(topic: string, retention: TopicRetention, logger: Logger): void {
+export function checkRetention(
+  where: Pick<TopicCheck, 'brokers' | 'topic'>,
+  retention: TopicRetention,
+  logger: Logger,
+): void {
+  const { topic } = where;
   if (retention.outcome === 'unknown') {
     const { why } = retention;
     logger.warn({ topic, why }, 'Kafka did not report its retention: not checked');
@@ -140,18 +154,18 @@ export function checkRetention(topic: string, retention: TopicRetention, logger:
   const { retentionMs, retentionBytes, keepsEveryRecord, stampedBy } = retention;
   if (!keepsEveryRecord) {
     throw new Error(
-      `topic ${topic} is compacted and may drop unread payments: set cleanup.policy to delete`,
+      `topic ${topic} is compacted and may drop unread payments: set it with ${commandToSet(where, 'cleanup.policy=delete')}`,
     );
   }
   if (stampedBy === 'producer') {
     throw new Error(
       `topic ${topic} has the time of its records from those who append them, and drops early what one with a slow clock appends: ` +
-        `set it with kafka-configs --alter --entity-type topics --entity-name ${topic} --add-config message.timestamp.type=LogAppendTime`,
+        `set it with ${commandToSet(where, 'message.timestamp.type=LogAppendTime')}`,
     );
   }
   if (retentionMs <= claimLifeMs) {
     throw new Error(
-      `topic ${topic} keeps records for ${Math.floor(retentionMs / hourMs)} hours (retention.ms): it must be more than the 24 hours for which a claim answers retries`,
+      `topic ${topic} keeps records for ${Math.floor(retentionMs / hourMs)} hours (retention.ms): it must be more than the 24 hours for which a claim answers retries, as by ${commandToSet(where, `retention.ms=${7 * 24 * hourMs}`)}`,
     );
   }
   if (retentionBytes !== Infinity) {

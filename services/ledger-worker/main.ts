@@ -4,6 +4,7 @@ import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/p
 import { openSlots, runLoop, runService, type Logger, type Service } from '@triplock/runtime';
 import {
   kafkaOf,
+  meterThrottles,
   openDeadLetters,
   readTopicRetention,
   requireDeadLetterCapacity,
@@ -32,11 +33,12 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const store = await openLedger(config, service, metrics);
   const { ledger, followUps, takeDue, wakeDue } = store;
 
-  const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
+  const onThrottled = meterThrottles(service.metrics);
+  const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger, onThrottled });
   const topic = config.ACCEPTED_TOPIC;
   const mode = config.TRIPLOCK_MODE;
   await requireReadable({ ...kafka, topic, mode });
-  checkRetention(topic, await readTopicRetention({ ...kafka, topic }), logger);
+  checkRetention({ ...kafka, topic }, await readTopicRetention({ ...kafka, topic }), logger);
   const deadLetterTopic = { ...kafka, topic: config.DEAD_LETTER_TOPIC };
   await requireDeadLetterCapacity({ ...deadLetterTopic, mode });
   const deadLetters = openDeadLetters(deadLetterTopic);

@@ -10,6 +10,7 @@ import {
   usualBuckets,
   type Registry,
 } from '@triplock/runtime';
+import { groupJoins } from '@triplock/transport';
 
 /** What one attempt to charge or give back came to. */
 export type AttemptOutcomeName =
@@ -34,6 +35,8 @@ export type RecordMetrics = {
   recordAge: Histogram;
   /** Records of each partition that is this worker's and that it has not finished. */
   lag: Gauge<'partition'>;
+  /** Times that the group was joined. */
+  joins: Tally<'accepted'>;
   /** Records that the log lost before they were read, as found when the group was joined. */
   lost: Counter;
   /** Records whose txn_id was in the ledger already, by the state of its row. */
@@ -117,6 +120,7 @@ function recordMetrics(registry: Registry): RecordMetrics {
       labelNames: ['partition'],
       registers,
     }),
+    joins: groupJoins(registry, { accepted: 0 }),
     lost: new Counter({
       name: 'triplock_worker_lost_records_total',
       help: 'Offsets that Kafka lost before any worker read them, as found at joining the group.',

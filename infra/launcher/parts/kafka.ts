@@ -132,6 +132,9 @@ export function kafkaProperties({ ports, log }: Pick<Site, 'ports'> & { log: str
     'transaction.state.log.min.isr': '1',
     'share.coordinator.state.topic.replication.factor': '1',
     'share.coordinator.state.topic.min.isr': '1',
+    // Of a group without members, and by default for as long as records: a group that came back
+    // after its records were dropped would begin anew, and nobody would know that any are missing.
+    'offsets.retention.minutes': String(90 * 24 * 60),
     // One broker with a handful of groups: fewer partitions to load at every start.
     'offsets.topic.num.partitions': '8',
     // Nobody follows the one controller, which would write down every half second that it lives.

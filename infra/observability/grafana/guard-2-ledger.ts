@@ -85,6 +85,24 @@ export const guard2: Dashboard = {
           queries: [greatest('triplock_accepted_unread_records', 'records')],
         }),
         lines({
+          title: 'Groups joined',
+          description:
+            'How often consumers joined their group in 15 minutes. Above 30 something throws them out, as a quota does.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'max by (service, topic) (increase(triplock_kafka_group_joins_total[15m]))',
+              legend: '{{service}} {{topic}}',
+            },
+          ],
+        }),
+        lines({
+          title: 'Held back by a quota of Kafka',
+          description: 'Seconds of each second for which brokers held a client back.',
+          unit: 's',
+          queries: [rate('triplock_kafka_throttled_seconds_total', { by: 'service' })],
+        }),
+        lines({
           title: 'Dropped unread',
           description:
             'Accepted records that Kafka dropped before a worker had read them: lost payments.',

@@ -56,7 +56,7 @@ export function missingForKafka(environment: NodeJS.ProcessEnv): string[] {
 /** The brokers that the settings name, by the library and as the user that they name. */
 export function kafkaOf(
   config: SettingsOf<typeof kafkaSettings>,
-  as: Pick<BrokerConnection, 'clientId' | 'logger'>,
+  as: Pick<BrokerConnection, 'clientId' | 'logger' | 'onThrottled'>,
 ): BrokerConnection {
   const { KAFKA_USERNAME: username, KAFKA_PASSWORD: password, KAFKA_SASL: mechanism } = config;
   const hasLogin = username !== undefined && password !== undefined;

@@ -66,6 +66,11 @@ export type MemberOptions = BrokerConnection & {
   /** Called before the group's offset passes what is no record; again when it failed. */
   onSkipped?(skipped: SkippedOffsets): Promise<void>;
   /**
+   * Called each time the group was joined, also again: because members came or went, or because it
+   * had given this one up.
+   */
+  onJoined?(): void;
+  /**
    * Called when the group was joined, also again, with the partitions that are this member's now.
    */
   onAssigned?(partitions: readonly number[]): void;
@@ -106,6 +111,7 @@ async function startMember(
     const batches = handleBatches({ ...options, heartbeatMs, commitOffsets, judge });
     const joined = (memberId: string, assigned: readonly number[]) => {
       batches.joined(memberId, assigned);
+      options.onJoined?.();
       options.onAssigned?.(assigned);
       if (hasLost) void passLost(options, assigned, batches);
     };

@@ -18,6 +18,8 @@ export type BrokerConnection = {
   tls?: 'on' | 'off';
   /** How long brokers may take to answer a question (`openInquiry`); 2 s by default. */
   answerWithinMs?: number;
+  /** Called with the time for which a broker holds this client back, because of a quota. */
+  onThrottled?: (ms: number) => void;
   /** Where a broker is dialled, if not where it says; tests put a bad network there. */
   dial?: (broker: BrokerAddress) => BrokerAddress;
 };
@@ -167,6 +169,16 @@ export type Membership = BrokerConnection & {
   /** See `MemberOptions`. */
   gatherMs?: number;
 };
+
+/**
+ * How much one fetch of a member brings, at most: of all partitions, and of each. Under a quota
+ * (KIP-219) a broker reads nothing more of a connection until what it sent is paid for, and that of
+ * kafkajs carries heartbeats and commits too: of ten times as much, which it takes by default, a
+ * member would be thrown out of its group before it could commit any, and fetch the same again for
+ * ever. So the quota has to pay for one fetch within a session of 6 s. It is enough for 1 000 to
+ * 2 000 payments, which share a statement.
+ */
+export const fetchBytes = { max: 1024 * 1024, ofPartitionMax: 512 * 1024 } as const;
 
 /** One membership, from joining the group to its end. */
 export type GroupMember = {

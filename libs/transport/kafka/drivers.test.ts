@@ -31,7 +31,7 @@ function aQueue(): Queue {
     enforceRequestTimeout: false,
     clientId: 'test',
     broker: 'none',
-    logger: { debug: () => undefined },
+    logger: { debug: () => undefined, error: () => undefined },
     isConnected: () => true,
   });
 }

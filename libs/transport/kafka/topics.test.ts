@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic, ofDeadLetters, type TopicShape } from '@triplock/testing';
+import kafkajs from 'kafkajs';
 import { testEveryDriver, type DriverTest } from '../test/topic.ts';
+import { readTopicConfig } from './brokers.ts';
 import { openDeadLetters } from './dead-letters.ts';
 import {
   findWeakness,
@@ -10,17 +12,59 @@ import {
   requireDeadLetterCapacity,
   requireReadable,
   readTopicRetention,
+  type TopicReplication,
 } from './topics.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 test('a record counts as kept when two brokers must have it before it is acknowledged', () => {
-  const strong = { replicas: 3, minInSync: 2, uncleanElection: false };
-  assert.equal(findWeakness(strong), undefined);
-  assert.equal(findWeakness({ ...strong, replicas: 2 }), undefined);
-  assert.match(findWeakness({ ...strong, minInSync: 1 })!, /^has min\.insync\.replicas 1,/);
-  assert.match(findWeakness({ ...strong, uncleanElection: true })!, /^has unclean\.leader/);
-  assert.match(findWeakness({ ...strong, replicas: 1 })!, /^has one replica,/);
+  const find = (weak: Partial<TopicReplication>) => {
+    const where = { brokers: ['kafka:9092'], topic: 'accepted' };
+    const strong = { replicas: 3, minInSync: 2, uncleanElection: false };
+    return findWeakness({ ...strong, ...weak }, where);
+  };
+  assert.equal(find({}), undefined);
+  assert.equal(find({ replicas: 2 }), undefined);
+  assert.match(find({ minInSync: 1 })!, /^has min\.insync\.replicas 1,/);
+  assert.match(find({ uncleanElection: true })!, /^has unclean\.leader/);
+  assert.match(find({ replicas: 1 })!, /^has one replica,.*"topic":"accepted"/);
+});
+
+test('what a weak topic is to be set to is set by the command that is told', async (t) => {
+  const place = await createTestTopic(t);
+  const connection = { ...place, clientId: 'test', logger };
+  const weaknesses = [
+    ['min.insync.replicas', { replicas: 3, minInSync: 1, uncleanElection: true }, '2'],
+    [
+      'unclean.leader.election.enable',
+      { replicas: 3, minInSync: 2, uncleanElection: true },
+      'false',
+    ],
+    ['min.insync.replicas', { replicas: 1, minInSync: 1, uncleanElection: false }, '2'],
+  ] as const;
+  const admin = new kafkajs.Kafka({ brokers: place.brokers, logLevel: 0 }).admin();
+  await admin.connect();
+  t.after(() => admin.disconnect());
+  for (const [name, replication, wanted] of weaknesses) {
+    // The other way round first, so that it is this that sets it.
+    const opposite = name === 'min.insync.replicas' ? '1' : 'true';
+    await setAsTold({ name, value: opposite, topic: place.topic });
+    const told = findWeakness(replication, connection)!;
+    const [, brokers, topic, setting, value] =
+      /kafka-configs\.sh --bootstrap-server (\S+) --alter --entity-type topics --entity-name (\S+) --add-config ([\w.]+)=(\w+)/.exec(
+        told,
+      )!;
+    assert.deepEqual([brokers, topic, setting], [place.brokers[0], place.topic, name]);
+    await setAsTold({ name: setting!, value: value!, topic: topic! });
+    const config = await readTopicConfig(connection);
+    assert.equal(config.outcome === 'known' && config.valueOf(name), wanted);
+  }
+
+  async function setAsTold({ name, value, topic }: Record<'name' | 'value' | 'topic', string>) {
+    const { TOPIC: type } = kafkajs.ConfigResourceTypes;
+    const resources = [{ type, name: topic, configEntries: [{ name, value }] }];
+    await admin.alterConfigs({ validateOnly: false, resources });
+  }
 });
 
 testEveryDriver('what a broker reports of a topic is what is checked', async (t) => {

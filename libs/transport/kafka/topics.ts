@@ -46,25 +46,46 @@ export async function requireDurable(options: TopicCheck): Promise<void> {
   const { topic, logger, mode } = options;
   const read = await readReplication(options);
   if (read.outcome === 'unknown') return passUnchecked(options, read, 'its replication');
-  const weakness = findWeakness(read);
+  const weakness = findWeakness(read, options);
   if (weakness === undefined) return;
   if (otherwise(mode) === 'refuse') throw new Error(`topic ${topic} ${weakness}`);
   logger.warn({ topic, weakness }, 'an acknowledged record may be lost if one broker is lost');
 }
 
-/** Why an acknowledgement is worth too little, and what to do; `undefined` when it is not. */
-export function findWeakness(topic: TopicReplication): string | undefined {
-  const { replicas, minInSync, uncleanElection } = topic;
+/**
+ * Why an acknowledgement is worth too little, and what to do; `undefined` when it is not.
+ *
+ * What to do is set on the topic. A broker's own `server.properties` does not decide it: once a
+ * cluster was formatted it has a default of its own for `min.insync.replicas` (KIP-966), and what
+ * the file says is ignored.
+ */
+export function findWeakness(
+  { replicas, minInSync, uncleanElection }: TopicReplication,
+  where: TopicOnBrokers,
+): string | undefined {
   if (replicas < 2) {
-    return 'has one replica, so a broker that is lost takes accepted payments with it: give it three replicas, and min.insync.replicas of 2';
+    const { brokers, topic } = where;
+    return (
+      'has one replica, so a broker that is lost takes accepted payments with it: give it three replicas with ' +
+      `kafka-reassign-partitions.sh --bootstrap-server ${brokers[0]} --execute --reassignment-json-file FILE, ` +
+      `where FILE is {"version":1,"partitions":[{"topic":"${topic}","partition":0,"replicas":[1,2,3]}, …]}, ` +
+      `and set min.insync.replicas with ${commandToSet(where, 'min.insync.replicas=2')}`
+    );
   }
   if (minInSync < 2) {
-    return `has min.insync.replicas ${minInSync}, so one broker alone may acknowledge a payment and be lost: set it to 2`;
+    return `has min.insync.replicas ${minInSync}, so one broker alone may acknowledge a payment and be lost: set it with ${commandToSet(where, 'min.insync.replicas=2')}. What a broker's server.properties says of it is ignored`;
   }
   if (uncleanElection) {
-    return 'has unclean.leader.election.enable true, so a replica that lacks accepted payments may replace one that has them: set it to false';
+    return `has unclean.leader.election.enable true, so a replica that lacks accepted payments may replace one that has them: set it with ${commandToSet(where, 'unclean.leader.election.enable=false')}`;
   }
   return undefined;
+}
+
+type TopicOnBrokers = Pick<TopicCheck, 'brokers' | 'topic'>;
+
+/** The command that sets something on a topic; who has to log in adds `--command-config`. */
+export function commandToSet({ brokers, topic }: TopicOnBrokers, what: string): string {
+  return `kafka-configs.sh --bootstrap-server ${brokers[0]} --alter --entity-type topics --entity-name ${topic} --add-config ${what}`;
 }
 
 /**
@@ -130,7 +151,7 @@ export async function requireDeadLetterCapacity(options: TopicCheck): Promise<vo
   if (bytesMax >= deadLetterBatchBytes) return;
   throw new Error(
     `topic ${topic} has max.message.bytes ${bytesMax}, and dead letters come in batches of up to ${deadLetterBatchBytes} bytes: ` +
-      `set it with kafka-configs --alter --entity-type topics --entity-name ${topic} --add-config max.message.bytes=${deadLetterBatchBytes}`,
+      `set it with ${commandToSet(options, `max.message.bytes=${deadLetterBatchBytes}`)}`,
   );
 }
 
@@ -157,7 +178,7 @@ export async function requireReadable(options: TopicCheck): Promise<void> {
   if (readable.includes(compression)) return;
   throw new Error(
     `topic ${topic} has compression.type ${compression}, which lets in batches that cannot be read here (snappy, lz4, zstd): ` +
-      `set it to uncompressed with kafka-configs --alter --entity-type topics --entity-name ${topic} --add-config compression.type=uncompressed`,
+      `set it with ${commandToSet(options, 'compression.type=uncompressed')}`,
   );
 }
 

@@ -1,7 +1,6 @@
 import { createRequire } from 'node:module';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import type { Logger } from '@triplock/runtime';
 import {
   Kafka,
   logLevel,
@@ -21,6 +20,7 @@ import type {
 } from '../driver.ts';
 
 restIdleQueues();
+tellThrottles();
 
 /** How long one request may take and how often kafkajs tries again by itself. */
 export type ClientLimits = { requestTimeoutMs: number; retry: RetryOptions };
@@ -59,8 +59,8 @@ export function openKafkaClient(connection: BrokerConnection, limits: ClientLimi
     retry: limits.retry,
     ...(connection.login && { sasl: saslOf(connection.login) }),
     socketFactory,
-    logLevel: connection.logger.isLevelEnabled('debug') ? logLevel.INFO : logLevel.NOTHING,
-    logCreator: logToPino(connection.logger),
+    logLevel: connection.logger.isLevelEnabled('debug') ? logLevel.INFO : logLevel.ERROR,
+    logCreator: logToPino(connection),
   });
   return {
     kafka,
@@ -82,7 +82,28 @@ function saslOf({ mechanism, ...who }: KafkaLogin): SASLOptions {
 }
 
 /** What is used of a connection's queue of requests, which kafkajs does not export. */
-type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(): void };
+type RequestQueue = {
+  pending: readonly unknown[];
+  logger: { error(message: string, details: object): void };
+  scheduleCheckPendingRequests(): void;
+  maybeThrottle(ms: number | null): void;
+};
+
+/**
+ * A method of every queue.
+ *
+ * @throws when kafkajs has no such queue any more: at the boot, which asks the brokers by it.
+ */
+function queueMethod<Name extends 'scheduleCheckPendingRequests' | 'maybeThrottle'>(name: Name) {
+  const require = createRequire(import.meta.url);
+  const { prototype: queue } = require('kafkajs/src/network/requestQueue') as {
+    prototype: RequestQueue;
+  };
+  const method: RequestQueue[Name] | undefined = queue[name];
+  if (typeof method !== 'function')
+    throw new Error('kafkajs queues requests differently from the version this was written for');
+  return { queue, method };
+}
 
 /**
  * Lets kafkajs rest while it has nothing to send. Its queue looks for pending requests every
@@ -91,19 +112,23 @@ type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(
  * https://github.com/tulios/kafkajs/issues/1704). A process with nothing to do is never at rest so.
  * Without a pending request there is nothing to look for, and the one that comes schedules its own
  * look.
- *
- * @throws when kafkajs has no such queue any more: at the boot, which asks the brokers by it.
  */
 export function restIdleQueues(): void {
-  const require = createRequire(import.meta.url);
-  const { prototype: queue } = require('kafkajs/src/network/requestQueue') as {
-    prototype: RequestQueue;
-  };
-  const schedule = queue.scheduleCheckPendingRequests;
-  if (typeof schedule !== 'function')
-    throw new Error('kafkajs queues requests differently from the version this was written for');
+  const { queue, method: schedule } = queueMethod('scheduleCheckPendingRequests');
   queue.scheduleCheckPendingRequests = function scheduleWhenPending() {
     if (this.pending.length > 0) schedule.call(this);
+  };
+}
+
+/**
+ * Has kafkajs tell for how long a broker holds a connection back. It says so to its own log alone,
+ * at level debug and in words (2.2.4).
+ */
+function tellThrottles(): void {
+  const { queue, method: throttle } = queueMethod('maybeThrottle');
+  queue.maybeThrottle = function throttleAndTell(ms) {
+    if (ms !== null && ms > 0) this.logger.error('held back by a quota', { throttledMs: ms });
+    throttle.call(this, ms);
   };
 }
 
@@ -111,9 +136,10 @@ export function restIdleQueues(): void {
  * What kafkajs says, at level debug: it reports every try of every retry as an error. What an
  * operator must know is logged by those who use it, once.
  */
-function logToPino(logger: Logger): logCreator {
+function logToPino({ logger, onThrottled }: BrokerConnection): logCreator {
   return () => (entry) => {
     const { message, timestamp: _timestamp, logger: _logger, ...details } = entry.log;
+    if (typeof details['throttledMs'] === 'number') onThrottled?.(details['throttledMs']);
     logger.debug({ kafkajs: { namespace: entry.namespace, ...details } }, message);
   };
 }

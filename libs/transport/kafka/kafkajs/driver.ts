@@ -9,19 +9,20 @@ import type {
   KafkaMessage,
   Message,
 } from 'kafkajs';
-import type {
-  AttachHooks,
-  BrokerConnection,
-  FetchedBatch,
-  GroupMember,
-  KafkaDriver,
-  Membership,
-  PartitionOffset,
-  RawProducer,
-  RawProducerOptions,
-  ReceivedHeaders,
-  ReceivedRecord,
-  Wanted,
+import {
+  fetchBytes,
+  type AttachHooks,
+  type BrokerConnection,
+  type FetchedBatch,
+  type GroupMember,
+  type KafkaDriver,
+  type Membership,
+  type PartitionOffset,
+  type RawProducer,
+  type RawProducerOptions,
+  type ReceivedHeaders,
+  type ReceivedRecord,
+  type Wanted,
 } from '../driver.ts';
 import { connectAdmin, judge, openKafkaClient } from './client.ts';
 
@@ -100,6 +101,8 @@ async function startMember(
     // A fetch ends as soon as there is a record, and an idle one after this, which a close or the
     // end of a pause may have to wait for.
     maxWaitTimeInMs: sessionTimeout / 4,
+    maxBytes: fetchBytes.max,
+    maxBytesPerPartition: fetchBytes.ofPartitionMax,
     allowAutoTopicCreation: false,
     // kafkajs would restart after some errors and stop for good after others. Here every crash ends
     // the member, and whoever started it starts another.

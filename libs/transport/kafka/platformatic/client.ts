@@ -1,5 +1,10 @@
 import { isIP } from 'node:net';
-import type { Base, BaseOptions, ConnectionPool } from '@platformatic/kafka';
+import {
+  connectionsApiChannel,
+  type Base,
+  type BaseOptions,
+  type ConnectionPool,
+} from '@platformatic/kafka';
 import type { BrokerAddress, BrokerConnection, BrokerRefusal } from '../driver.ts';
 
 /** How long one request may take, and how often the library tries again by itself. */
@@ -34,12 +39,25 @@ export function clientOptions(connection: BrokerConnection, limits: ClientLimits
   };
 }
 
+type Throttled = NonNullable<BrokerConnection['onThrottled']>;
+
+/** Who is told for how long a broker holds a connection back; every answer says so. */
+const throttled = new WeakMap<object, Throttled>();
+
+connectionsApiChannel.asyncStart.subscribe((message) => {
+  const { connection, result } = message as { connection: object; result?: unknown };
+  const ms = (result as { throttleTimeMs?: number } | undefined)?.throttleTimeMs ?? 0;
+  if (ms > 0) throttled.get(connection)?.(ms);
+});
+
 /**
  * Has a client's sockets dialled where the connection says. An error of a socket after its first
  * has no listener in the library, and would end the process.
  */
-export function prepare(pool: ConnectionPool, { dial, logger }: BrokerConnection): void {
+export function prepare(pool: ConnectionPool, options: BrokerConnection): void {
+  const { dial, logger, onThrottled } = options;
   pool.on('connecting', ({ connection }) => {
+    if (onThrottled) throttled.set(connection, onThrottled);
     connection.on('error', (error) => logger.debug({ err: error }, 'a connection to Kafka failed'));
   });
   pool.on('connect', ({ connection }) => void connection.socket.setKeepAlive(true, 60_000));

@@ -7,7 +7,13 @@ import {
   type KafkaRecord,
   type RecordsBatch,
 } from '@platformatic/kafka';
-import type { BrokerConnection, ReceivedHeaders, ReceivedRecord, Wanted } from '../driver.ts';
+import {
+  fetchBytes,
+  type BrokerConnection,
+  type ReceivedHeaders,
+  type ReceivedRecord,
+  type Wanted,
+} from '../driver.ts';
 import {
   clientOptions,
   destroyClient,
@@ -44,9 +50,6 @@ export type Fetcher = {
 
 type Fetching = BrokerConnection & { topic: string; limits: ClientLimits; maxWaitMs: number };
 
-const bytesMax = 10 * 1024 * 1024;
-const partitionBytesMax = 1024 * 1024;
-
 /** Opens fetches by a consumer, which need be no member of a group. */
 export function openFetcher(consumer: Consumer, options: Fetching): Fetcher {
   const { topic, limits, maxWaitMs } = options;
@@ -58,12 +61,11 @@ export function openFetcher(consumer: Consumer, options: Fetching): Fetcher {
     fetch: async (node, offsets) => {
       const { id: topicId } = await read();
       const partitions = [...offsets].map(([partition, fetchOffset]) => {
-        const partitionMaxBytes = partitionBytesMax;
         const epochs = { currentLeaderEpoch: -1, lastFetchedEpoch: -1 };
-        return { partition, fetchOffset, partitionMaxBytes, ...epochs };
+        return { partition, fetchOffset, partitionMaxBytes: fetchBytes.ofPartitionMax, ...epochs };
       });
       const request = { node, topics: [{ topicId, partitions }], connectionPool };
-      const limits = { maxWaitTime: maxWaitMs, minBytes: 1, maxBytes: bytesMax };
+      const limits = { maxWaitTime: maxWaitMs, minBytes: 1, maxBytes: fetchBytes.max };
       const isolationLevel = FetchIsolationLevels.READ_COMMITTED;
       try {
         const response = await consumer.fetch({ ...request, ...limits, isolationLevel });
