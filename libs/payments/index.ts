@@ -1,4 +1,5 @@
 export * from './card-numbers.ts';
+export * from './currencies.ts';
 export * from './identity.ts';
 export * from './money.ts';
 export * from './transaction.ts';

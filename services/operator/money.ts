@@ -1,19 +1,28 @@
-/**
- * Amounts as people read and write them, by every command and page alike. They are kept in minor
- * units, and how many digits those have is asked in one place.
+import { minorDigits } from '@triplock/payments';
+
+/*
+ * Amounts as people read and write them, by every command, page and file alike. They are kept in
+ * minor units of ISO 4217, and how many digits those have is asked in one place.
  */
 
-/** An amount as people write it: 1250 and EUR give `12.50 EUR`. Exact at any size. */
+/**
+ * An amount as people write it: 1250 and EUR give `12.50 EUR`. Exact at any size. Of a currency that
+ * is not known here the minor units: nobody may take them for something else.
+ */
 export function formatMoney(minorUnits: bigint | number | string, currency: string): string {
   const [whole = '', fraction] = formatDecimal(minorUnits, currency).split('.');
-  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ' ');
+  const grouped = whole.replace(/(?<=\d)(?=(\d{3})+(\D|$))/g, ' ');
   return `${grouped}${fraction === undefined ? '' : `.${fraction}`} ${currency}`;
 }
 
-/** The same for files that machines read, without grouping or currency: `1250.00`. */
+/**
+ * The same for files that machines read, without grouping or currency: `1250.00`. Of a currency that
+ * is not known here it is no number: `1250 minor units`.
+ */
 export function formatDecimal(minorUnits: bigint | number | string, currency: string): string {
   const digits = minorDigits(currency);
   const value = BigInt(minorUnits);
+  if (digits === undefined) return `${value} minor units`;
   const text = (value < 0n ? -value : value).toString().padStart(digits + 1, '0');
   const fraction = digits === 0 ? '' : `.${text.slice(-digits)}`;
   return `${value < 0n ? '-' : ''}${text.slice(0, text.length - digits)}${fraction}`;
@@ -23,7 +32,7 @@ export function formatDecimal(minorUnits: bigint | number | string, currency: st
 export function parseDecimal(text: string, currency: string): bigint | undefined {
   const digits = minorDigits(currency);
   const [, whole, fraction = ''] = /^(\d{1,12})(?:\.(\d{1,4}))?$/.exec(text.trim()) ?? [];
-  if (whole === undefined || fraction.length > digits) return undefined;
+  if (digits === undefined || whole === undefined || fraction.length > digits) return undefined;
   return BigInt(whole + fraction.padEnd(digits, '0'));
 }
 
@@ -33,18 +42,4 @@ export function describeAmount(amount: unknown, currency: unknown): string {
   return isAmount
     ? formatMoney(amount as number, String(currency))
     : `${String(amount)} ${String(currency)}`;
-}
-
-const known = new Map<string, number>();
-
-/** How many digits of an amount are behind the point, as the runtime has it. */
-function minorDigits(currency: string): number {
-  const digits = known.get(currency) ?? digitsOf(currency);
-  known.set(currency, digits);
-  return digits;
-}
-
-function digitsOf(currency: string): number {
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency });
-  return format.resolvedOptions().maximumFractionDigits ?? 2;
 }

@@ -138,6 +138,24 @@ test('money is shown in major units with its currency, to the last minor unit', 
   assert.equal(formatMoney(-123_456n, 'EUR'), '-1 234.56 EUR');
 });
 
+test('an amount has the digits of ISO 4217, whatever digits people in its country write', () => {
+  for (const [amount, currency, shown] of [
+    [276_145, 'HUF', '2 761.45 HUF'],
+    [276_145, 'IDR', '2 761.45 IDR'],
+    [276_145, 'MGA', '2 761.45 MGA'],
+    [2_761_345, 'IQD', '2 761.345 IQD'],
+    [27_612_345, 'CLF', '2 761.2345 CLF'],
+    [2_761, 'ISK', '2 761 ISK'],
+    [276_145, 'BGN', '2 761.45 BGN'],
+    [276_145, 'ABC', '276 145 minor units ABC'],
+  ] as const) {
+    assert.equal(formatMoney(amount, currency), shown);
+    const written = formatDecimal(amount, currency);
+    const known = currency !== 'ABC';
+    assert.equal(parseDecimal(written, currency), known ? BigInt(amount) : undefined);
+  }
+});
+
 test('pages and commands write an amount alike, and files without grouping', () => {
   for (const [amount, currency] of [
     [1_234_567n, 'EUR'],

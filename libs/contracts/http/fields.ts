@@ -1,5 +1,4 @@
-import { amountMax, type PaymentStatus } from '@triplock/payments';
-import { codes } from 'currency-codes';
+import { amountMax, currencies, type PaymentStatus } from '@triplock/payments';
 import { Type, type Static } from '../schema.ts';
 
 /*
@@ -23,20 +22,6 @@ export const amountSchema = Type.Integer({
   maximum: Number(amountMax),
   description: `an integer number of minor units (cents, yen, fils) from 1 to ${amountMax}`,
 });
-
-/**
- * Codes of ISO 4217 that have no minor unit, so that no amount can be given in them: metals, units
- * of account, a code for tests, and the one for no currency at all.
- */
-const withoutMinorUnit = new Set('XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XTS XUA XXX'.split(' '));
-
-/**
- * The currency codes of ISO 4217 that money can be paid in. The package's list is of June 2024;
- * amendment 176 has since added the Caribbean guilder.
- */
-export const currencies: readonly string[] = [...codes(), 'XCG'].filter(
-  (code) => !withoutMinorUnit.has(code),
-);
 
 /**
  * The pattern of a text on one line. C0, DEL and C1 characters are refused: some stores cannot hold
@@ -120,11 +105,11 @@ export const toldActionSchema = Type.Object(
 /** What of it is sealed on the row, and opened for `GET /v1/payments/{id}` alone. */
 export type NextAction = Omit<Static<typeof nextActionSchema>, 'expires_at'>;
 
-/** What a payment may be in. */
+/** What a new payment may be in: what was withdrawn is refused, and stays readable in old ones. */
 export const currency = Type.Unsafe<string>({
   type: 'string',
   enum: currencies,
-  description: 'an ISO 4217 currency code in upper case',
+  description: 'an ISO 4217 currency code in upper case that is in use',
 });
 
 // Stripe's ids are at most 255 characters (docs.stripe.com/upgrades, "What changes does Stripe

@@ -1,4 +1,4 @@
-import { currencies } from '@triplock/contracts';
+import { minorDigits } from '@triplock/payments';
 import { Refusal, type Answer, type Console, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import { describeCopy } from './payment.ts';
@@ -103,7 +103,7 @@ function filterOf(query: URLSearchParams): PaymentFilter {
   );
   const status = field(query, 'status');
   if (status !== undefined && !isStatus(status)) throw refuse(say.badStatus(status));
-  if (currency !== undefined && !currencies.includes(currency)) {
+  if (currency !== undefined && minorDigits(currency) === undefined) {
     throw refuse(say.badCurrency(currency));
   }
   const [least, greatest] = (['least', 'greatest'] as const).map((name) => {
