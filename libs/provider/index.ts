@@ -1,4 +1,5 @@
 export * from './circuit-breaker.ts';
+export * from './expressible.ts';
 export * from './provider-journal.ts';
 export * from './provider.ts';
 export { type StripeOptions } from './stripe/client.ts';

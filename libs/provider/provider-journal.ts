@@ -24,7 +24,7 @@ export type JournalRow = {
   status: JournalStatus | 'unknown';
   /** Who has to act before it ends; absent where it is final, or nobody has to. */
   waitsFor?: 'customer' | 'bank' | 'partner';
-  /** Minor units. */
+  /** Minor units of ISO 4217, whatever unit the provider counts in. */
   amount: bigint;
   /** ISO 4217, upper case. */
   currency: string;

@@ -114,8 +114,12 @@ export function nextAttempt(attempt: number, answer: Unknown): number | undefine
   return answer.kept && attempt < attemptsMax ? attempt + 1 : undefined;
 }
 
+/** Money that a provider cannot be asked for, whatever the card, and which part is to be changed. */
+export type Inexpressible = { readonly field: 'amount' | 'currency'; readonly failure: Failure };
+
 /**
- * What preparing a charge came to. `refused`: it can never be charged, such as an unknown method.
+ * What preparing a charge came to. `refused`: it can never be charged, such as an unknown method, or
+ * an amount that the provider's own unit does not have (`amount_not_expressible`).
  */
 export type CreateOutcome =
   { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;
@@ -189,6 +193,8 @@ export function mayBeForgotten(acceptedAt: Date): boolean {
  * Who charges cards. Charging is two steps, so that nothing held in memory has to last: an intent
  * that is prepared charges nobody, its id is stored in the ledger, and only a stored one is
  * confirmed. An intent succeeds once by its own state, however often it is confirmed.
+ *
+ * Amounts are minor units of ISO 4217 in and out, whatever unit the provider counts in.
  *
  * No method throws for what a provider does: that is `unknown`.
  */

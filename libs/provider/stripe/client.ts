@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Money, TxnId } from '@triplock/payments';
 import type Stripe from 'stripe';
 import type { Attempt, Caller } from '../provider.ts';
+import { toStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';
 
 /** Where Stripe answers, and for how long it is waited for. */
@@ -88,9 +89,11 @@ export function isAbout(
   { amount, currency, metadata }: Ours,
   { txnId, money }: { txnId: TxnId; money: Money },
 ): boolean {
+  const asked = toStripe(money);
   return (
-    amount === Number(money.amount) &&
-    currency === money.currency.toLowerCase() &&
+    asked.outcome === 'expressible' &&
+    amount === asked.amount &&
+    currency === asked.currency &&
     metadata?.['txn_id'] === txnId
   );
 }

@@ -11,6 +11,7 @@ import type {
 } from '../provider-journal.ts';
 import { ProviderError } from '../provider.ts';
 import { openClient, type StripeOptions } from './client.ts';
+import { fromStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';
 import { unknownBecause } from './errors.ts';
 
@@ -137,13 +138,13 @@ function loggable(error: unknown): unknown {
 export type Listed = Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund | Stripe.Dispute;
 
 /**
- * An object of Stripe's as a row of the journal.
+ * An object of Stripe's as a row of the journal, its amount in minor units of ISO 4217.
  *
- * @throws ProviderError for a status of an object of ours that is not known here: what it means for
- * money nobody can say.
+ * @throws ProviderError for an object of ours whose status is not known here, or whose amount is a
+ * fraction of a minor unit, which nothing of ours asks for: what it means for money nobody can say.
  */
 export function journalRowOf(listed: Listed): JournalRow {
-  const { id, currency, created, metadata } = listed;
+  const { id, created, metadata } = listed;
   const kind = kindOf(listed);
   const intentId = intentOf(listed);
   const txnId = metadata?.['txn_id'];
@@ -153,13 +154,21 @@ export function journalRowOf(listed: Listed): JournalRow {
     const code = `${listed.status} of ${id}`;
     throw new ProviderError({ type: 'unknown_status', code });
   }
+  const { amount, currency, exact } = fromStripe({
+    amount: amountOf(listed),
+    currency: listed.currency,
+  });
+  if (!exact && isOurs) {
+    const code = `${amountOf(listed)} ${listed.currency} of ${id}`;
+    throw new ProviderError({ type: 'fraction_of_a_minor_unit', code });
+  }
   return {
     kind,
     id,
     status,
     ...waitsForOf(listed),
-    amount: BigInt(amountOf(listed)),
-    currency: currency.toUpperCase(),
+    amount,
+    currency,
     createdAt: new Date(created * 1_000),
     ...(intentId === undefined ? {} : { intentId }),
     ...(isOurs ? { txnId, partnerId: (metadata?.['partner_id'] ?? '') as PartnerId } : {}),

@@ -1,6 +1,7 @@
 import type Stripe from 'stripe';
 import type { IntentQuery, RefundAtProvider, RefundRequest } from '../provider.ts';
 import { idempotencyKeyOf, isAbout, isId } from './client.ts';
+import { toStripe } from './currencies.ts';
 import { failureOf, sortRefundError, unknownBecause } from './errors.ts';
 
 /** A payment can have any number of partial refunds; this many are looked through. */
@@ -12,11 +13,14 @@ export async function createRefund(
   request: RefundRequest,
 ): Promise<RefundAtProvider> {
   const { intentId, money, txnId, partnerId } = request;
+  const asked = toStripe(money);
+  // Stripe has no such amount, so no earlier call has given it back either.
+  if (asked.outcome === 'inexpressible') return { outcome: 'refused', failure: asked.failure };
   try {
     const refund = await stripe.refunds.create(
       {
         payment_intent: intentId,
-        amount: Number(money.amount),
+        amount: asked.amount,
         metadata: { txn_id: txnId, partner_id: partnerId },
       },
       { idempotencyKey: idempotencyKeyOf(request, 'refund') },

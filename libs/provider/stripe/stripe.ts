@@ -13,6 +13,7 @@ import type {
   Provider,
 } from '../provider.ts';
 import { idempotencyKeyOf, isAbout, isId, openClient, type StripeOptions } from './client.ts';
+import { fromStripe, toCharge, toStripe } from './currencies.ts';
 import { failureOf, sortError, unknownBecause } from './errors.ts';
 import { openIntentFinder } from './forgotten-intents.ts';
 import { createRefund, findRefund } from './refunds.ts';
@@ -35,11 +36,13 @@ export function openStripe(options: StripeOptions): Provider {
 
 async function createIntent(stripe: Stripe, request: IntentRequest): Promise<CreateOutcome> {
   const { money, paymentMethod, returnUrl, captureMethod, txnId, partnerId } = request;
+  const asked = toCharge(money);
+  if (asked.outcome === 'inexpressible') return { outcome: 'refused', failure: asked.failure };
   try {
     const intent = await stripe.paymentIntents.create(
       {
-        amount: Number(money.amount),
-        currency: money.currency.toLowerCase(),
+        amount: asked.amount,
+        currency: asked.currency,
         payment_method: paymentMethod,
         // Without a way back, no method that sends a browser elsewhere.
         automatic_payment_methods: {
@@ -87,19 +90,28 @@ async function endIntent(stripe: Stripe, asked: IntentQuery): Promise<IntentOutc
  * us or by Stripe (docs.stripe.com/payments/place-a-hold-on-a-payment-method).
  */
 async function captureIntent(stripe: Stripe, request: CaptureRequest): Promise<CaptureOutcome> {
-  const { intentId, amount } = request;
-  const idempotencyKey = idempotencyKeyOf(request, 'capture');
-  const captured = await actOrRead(stripe, request, () =>
-    stripe.paymentIntents.capture(
-      intentId,
-      { amount_to_capture: Number(amount) },
-      { idempotencyKey },
-    ),
-  );
+  const { amount, money } = request;
+  const asked = toStripe({ ...money, amount });
+  const captured: IntentOutcome | Refused =
+    asked.outcome === 'inexpressible'
+      ? { outcome: 'refused', failure: asked.failure }
+      : await askToCapture(stripe, request, asked.amount);
   if (captured.outcome !== 'refused') return captured;
   // Refused or not, the intent knows whether it is still to be captured.
   const seen = await readIntent(stripe, request);
   return seen.outcome === 'authorized' ? captured : seen;
+}
+
+function askToCapture(
+  stripe: Stripe,
+  request: CaptureRequest,
+  amountToCapture: number,
+): Promise<IntentOutcome | Refused> {
+  const idempotencyKey = idempotencyKeyOf(request, 'capture');
+  const parameters = { amount_to_capture: amountToCapture };
+  return actOrRead(stripe, request, () =>
+    stripe.paymentIntents.capture(request.intentId, parameters, { idempotencyKey }),
+  );
 }
 
 /** Where the intent is no longer to be cancelled, it is final or being decided. */
@@ -182,7 +194,7 @@ function intentOutcome(intent: Seen, asked: IntentQuery): IntentOutcome {
   if (!same) return nonsense(`the provider answered with another intent than ${asked.intentId}`);
   switch (intent.status) {
     case 'succeeded':
-      return succeeded(intent);
+      return succeeded(intent, asked);
     case 'requires_confirmation':
       return { outcome: 'unconfirmed' };
     case 'requires_action':
@@ -220,13 +232,14 @@ function timeOf(seconds: unknown): Date | undefined {
   return isTime ? new Date(Math.min(seconds as number, secondsMax) * 1_000) : undefined;
 }
 
-function succeeded(intent: Seen): IntentOutcome {
+function succeeded(intent: Seen, { money }: IntentQuery): IntentOutcome {
   const { id, amount = 0, amount_received: received = amount, latest_charge: charge } = intent;
   const chargeId = typeof charge === 'string' ? charge : charge?.id;
   if (!isId(chargeId)) return nonsense(`intent ${id} succeeded without a charge`);
   const isPart = Number.isSafeInteger(received) && received > 0 && received <= amount;
-  if (!isPart) return nonsense(`intent ${id} received ${received} of ${amount}`);
-  return { outcome: 'succeeded', chargeId, received: BigInt(received) };
+  const part = isPart && fromStripe({ amount: received, currency: money.currency });
+  if (!part || !part.exact) return nonsense(`intent ${id} received ${received} of ${amount}`);
+  return { outcome: 'succeeded', chargeId, received: part.amount };
 }
 
 /** Nothing, of an answer that makes no sense: the customer has to act, and nobody can say how. */

@@ -1,6 +1,7 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
 import type Stripe from 'stripe';
 import { isId } from './client.ts';
+import { fromStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';
 
 /** What of a webhook of Stripe's is acted on: which intent has something new, or a refund of it. */
@@ -139,8 +140,8 @@ function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
   const isWhole = object === 'dispute' && typeof id === 'string' && typeof reason === 'string';
   if (!isWhole || typeof currency !== 'string') return undefined;
   if (!Number.isSafeInteger(amount) || (amount as number) < 0) return undefined;
-  const money = { amount: BigInt(amount as number), currency: currency.toUpperCase() };
-  return { disputeId: id, ...money, reason };
+  const disputed = fromStripe({ amount: amount as number, currency });
+  return { disputeId: id, amount: disputed.amount, currency: disputed.currency, reason };
 }
 
 function failedRefundOf({ object, id, status, metadata }: SeenObject): StripeEvent['failedRefund'] {
