@@ -19,7 +19,8 @@ import {
   type ValuesOf,
 } from '../wire/params.ts';
 import { raiseDispute } from './disputes.ts';
-import { findIntent, unexpectedState, wholeAmount } from './intent-params.ts';
+import { findIntent, unexpectedState } from './intent-params.ts';
+import { checkPart, wholeAmount } from './money.ts';
 import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
 import { chargeOf } from './payment-attempts.ts';
 
@@ -46,6 +47,8 @@ export const capturePaymentIntent: Operation = {
     if (read.outcome === 'refused') return read;
     const found = findIntent(world, call.id);
     if (found.outcome === 'refused') return found;
+    const part = checkPart(read.value.amount_to_capture, found.value, 'amount_to_capture');
+    if (part.outcome === 'refused') return part;
     const expand = readExpand('payment_intent', read.value.expand);
     if (expand.outcome === 'refused') return expand;
     const wish = { values: read.value, expand: expand.value };

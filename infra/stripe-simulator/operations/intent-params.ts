@@ -9,7 +9,6 @@ import { testMethodOf, testPaymentMethods } from '../test-payment-methods.ts';
 import { invalidRequest, resourceMissing, type Answer } from '../wire/errors.ts';
 import {
   flag,
-  integer,
   metadata,
   nested,
   oneOf,
@@ -19,7 +18,6 @@ import {
   took,
   unread,
   url,
-  type Param,
   type Read,
 } from '../wire/params.ts';
 import type { World } from './operation.ts';
@@ -54,38 +52,6 @@ export const intentParams = {
   capture_method: oneOf(['automatic', 'automatic_async', 'manual']),
   confirmation_method: oneOf(['automatic']),
 } as const;
-
-/** Three letters in lower case, as Stripe demands: https://docs.stripe.com/currencies */
-export const currency: Param<string> = {
-  read(value, param) {
-    if (typeof value === 'string' && supported.has(value)) return took(value);
-    const shown = typeof value === 'string' ? value : JSON.stringify(value);
-    return refuse(invalidRequest(`Invalid currency: ${shown}`, { param }));
-  },
-};
-
-/** Above every limit of the API, so that each limit has its own error. */
-export const wholeAmount = integer({ min: 1, max: 999_999_999_999 });
-
-/** https://docs.stripe.com/currencies: smallest, largest, and special cases. */
-export function checkAmount(amount: number, currency: string): Read<number> {
-  const min = amountMinOf(currency);
-  const about = { param: 'amount' };
-  if (amount < min) {
-    const message = `Amount must be at least ${min} in the minor units of ${currency}`;
-    return refuse(invalidRequest(message, { code: 'amount_too_small', ...about }));
-  }
-  if (amount > amountMax) {
-    const message = `Amount must be no more than ${amountMax} in the minor units of ${currency}`;
-    return refuse(invalidRequest(message, { code: 'amount_too_large', ...about }));
-  }
-  const step = amountStepOf(currency);
-  if (amount % step !== 0) {
-    const message = `Invalid amount: in ${currency} it must be a multiple of ${step}`;
-    return refuse(invalidRequest(message, about));
-  }
-  return took(amount);
-}
 
 /**
  * The types that Stripe offers by itself in this simulator; a redirecting one is among them there.
@@ -191,71 +157,4 @@ export const missingMethod =
 export function redirectOf(world: World, id: string, returnUrl: string | null): Redirect | null {
   if (returnUrl === null) return null;
   return { url: `${world.publicUrl()}/_simulator/authenticate/${id}`, returnUrl };
-}
-
-/**
- * The currencies that Stripe takes payments in, with the smallest charge where Stripe names one, in
- * the minor units of the API: https://docs.stripe.com/currencies (supported presentment currencies,
- * minimum and maximum charge amounts).
- */
-const named: Readonly<Record<string, number>> = {
-  aed: 200,
-  aud: 50,
-  brl: 50,
-  cad: 50,
-  chf: 50,
-  czk: 1_500,
-  dkk: 250,
-  eur: 50,
-  gbp: 30,
-  hkd: 400,
-  huf: 17_500,
-  inr: 50,
-  jpy: 50,
-  mxn: 1_000,
-  myr: 200,
-  nok: 300,
-  nzd: 50,
-  pln: 200,
-  ron: 200,
-  sek: 300,
-  sgd: 50,
-  thb: 1_000,
-  usd: 50,
-};
-
-const others =
-  'afn all amd ang aoa ars awg azn bam bbd bdt bhd bif bmd bnd bob bsd bwp byn bzd cdf clp cny cop ' +
-  'crc cve djf dop dzd egp etb fjd fkp gel gip gmd gnf gtq gyd hnl htg idr ils isk jmd jod kes kgs ' +
-  'khr kmf krw kwd kyd kzt lak lbp lkr lrd lsl mad mdl mga mkd mmk mnt mop mur mvr mwk mzn nad ngn ' +
-  'nio npr omr pab pen pgk php pkr pyg qar rsd rub rwf sar sbd scr shp sle sos srd std szl tjs tnd ' +
-  'top try ttd twd tzs uah ugx uyu uzs vnd vuv wst xaf xcd xcg xof xpf yer zar zmw';
-
-const supported = new Set([...Object.keys(named), ...others.split(' ')]);
-
-// Three-decimal currencies end in a zero; ISK and UGX are written with two decimals that are zeros.
-const steps: Readonly<Record<string, number>> = {
-  bhd: 10,
-  jod: 10,
-  kwd: 10,
-  omr: 10,
-  tnd: 10,
-  isk: 100,
-  ugx: 100,
-};
-
-/**
- * "The amount value supports up to eight digits":
- * https://docs.stripe.com/api/payment_intents/object
- */
-const amountMax = 99_999_999;
-
-/** The smallest amount that can be charged; 1 where Stripe names none. */
-function amountMinOf(currency: string): number {
-  return named[currency] ?? 1;
-}
-
-/** What an amount must be a multiple of: https://docs.stripe.com/currencies#special-cases */
-function amountStepOf(currency: string): number {
-  return steps[currency] ?? 1;
 }

@@ -13,19 +13,17 @@ import {
 import { readExpand, renderExpanded } from '../render/records.ts';
 import {
   automaticTypes,
-  checkAmount,
   checkMethodFits,
   checkReturnUrl,
-  currency,
   describingParams,
   findIntent,
   findPaymentMethod,
   intentParams,
-  wholeAmount,
   missingMethod,
   redirectOf,
   unexpectedState,
 } from './intent-params.ts';
+import { checkAmount, currency, wholeAmount } from './money.ts';
 import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
 import { attemptAnswer, attemptPayment } from './payment-attempts.ts';
 

@@ -1,4 +1,9 @@
-import { newId, type ChargeRecord, type RefundRecord } from '../records.ts';
+import {
+  newId,
+  type ChargeRecord,
+  type PaymentIntentRecord,
+  type RefundRecord,
+} from '../records.ts';
 import type { Account } from '../store/account.ts';
 import type { Change } from '../store/journal.ts';
 import { testMethodOf } from '../test-payment-methods.ts';
@@ -11,12 +16,12 @@ import {
   refuse,
   text,
   texts,
-  took,
   type Read,
   type ValuesOf,
 } from '../wire/params.ts';
 import { readExpand, renderExpanded } from '../render/records.ts';
-import { findIntent, unexpectedState, wholeAmount } from './intent-params.ts';
+import { findIntent, unexpectedState } from './intent-params.ts';
+import { checkPart, wholeAmount } from './money.ts';
 import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
 
 const params = {
@@ -39,16 +44,21 @@ export const createRefund: Operation = {
     if (read.outcome === 'refused') return read;
     const intent = readTarget(world, read.value);
     if (intent.outcome === 'refused') return intent;
+    const part = checkPart(read.value.amount, intent.value, 'amount');
+    if (part.outcome === 'refused') return part;
     const expand = readExpand('refund', read.value.expand);
     if (expand.outcome === 'refused') return expand;
-    const wish = { values: read.value, intent: intent.value, expand: expand.value };
+    const wish = { values: read.value, intent: intent.value.id, expand: expand.value };
     return { outcome: 'ready', run: () => refund(world, call, wish) };
   },
 };
 
 type Wish = { values: Values; intent: string; expand: readonly string[][] };
 
-function readTarget(world: World, { charge: id, payment_intent }: Values): Read<string> {
+function readTarget(
+  world: World,
+  { charge: id, payment_intent }: Values,
+): Read<PaymentIntentRecord> {
   if (id === undefined && payment_intent === undefined) {
     const message =
       'One of the following params should be provided for this request: payment_intent or charge.';
@@ -58,8 +68,7 @@ function readTarget(world: World, { charge: id, payment_intent }: Values): Read<
   if (id !== undefined && charge === undefined) {
     return refuse(resourceMissing({ kind: 'charge', id, param: 'charge' }));
   }
-  const found = findIntent(world, payment_intent ?? charge!.paymentIntent, 'payment_intent');
-  return found.outcome === 'refused' ? found : took(found.value.id);
+  return findIntent(world, payment_intent ?? charge!.paymentIntent, 'payment_intent');
 }
 
 /**
