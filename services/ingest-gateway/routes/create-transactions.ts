@@ -1,5 +1,6 @@
 import { responseVersion, validatePaymentRequest } from '@triplock/contracts';
 import { deriveTxnId, fingerprint, type JsonValue } from '@triplock/payments';
+import { whyInexpressible } from '@triplock/provider';
 import { carriedTraceparent, inSpan, startBudget, traceparentFrom } from '@triplock/runtime';
 import type {
   FastifyInstance,
@@ -30,7 +31,9 @@ const createPayment: FastifySchema = {
   description:
     'Takes effect once per key. Repeat it with the same key and body as often as you like: the ' +
     'answer is the same, byte for byte, with `Idempotency-Replayed: true`. What looks like the ' +
-    'number of a payment card, or is named as its security code, is refused and not kept.',
+    'number of a payment card, or is named as its security code, is refused and not kept. With a ' +
+    '`payment_method`, so is a currency that the provider does not charge cards in, and an amount ' +
+    'that its unit does not have (KWD takes multiples of 10, MGA of 100).',
   headers: idempotencyKeyHeader('payment'),
   body: { $ref: 'PaymentRequest#' },
   response: {
@@ -72,12 +75,16 @@ function paymentOf(request: FastifyRequest): Transaction {
  * {@link acceptTransaction}: a crash while the request is read leaves nothing, and the retry counts
  * as the first request. Id and fingerprint are made from the request alone, so a retry at any
  * replica meets what this one left.
+ *
+ * @throws Problem for a card that its provider can never charge so much, and for outcomes that are
+ * none of accepting.
  */
 export async function create(
   gateway: Gateway,
   transaction: Transaction,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  refuseInexpressible(transaction);
   const { kind, txnId, partnerId } = transaction;
   const { id: requestId, headers } = reply.request;
   const incoming = traceparentFrom(headers.traceparent as string | undefined);
@@ -94,6 +101,22 @@ export async function create(
   count(gateway, kind, outcome);
   report(gateway, { kind, outcome, bindings: { txnId, partnerId, traceparent, requestId } });
   return answer(reply, outcome);
+}
+
+/**
+ * Refuses a card that its provider can never charge so much in this currency; as a book transfer
+ * the same money is accepted. What only the provider can know (the account's country, the card's
+ * network, its smallest charge) ends the payment as `failed`. A part to capture or to give back is
+ * judged where its payment is, by the ledger's worker: a gateway accepts it without knowing the
+ * payment's currency, and one request has one answer.
+ *
+ * @throws Problem that points at the field to change.
+ */
+function refuseInexpressible({ details }: Transaction): void {
+  if (!('paymentMethod' in details)) return;
+  const why = whyInexpressible('stripe', details.money);
+  if (why === undefined) return;
+  throw incorrectFields([{ pointer: `#/${why.field}`, detail: why.failure.message }]);
 }
 
 /** Which outcome gives which answer. */
