@@ -58,7 +58,11 @@ const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 export type Recording = { history: HistoryRecorder; by: string };
 
 /** A partner that spreads its requests over all gateways; a recorded one writes each of them. */
-export function partner(system: Endpoints, id: 'acme' | 'globex', recording?: Recording): Partner {
+export function partner(
+  system: Pick<Endpoints, 'gateways' | 'partners'>,
+  id: string,
+  recording?: Recording,
+): Partner {
   const apiKey = system.partners.find((each) => each.id === id)!.apiKey;
   let sent = 0;
   const send = (request: PartnerRequest) => {

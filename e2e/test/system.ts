@@ -116,7 +116,9 @@ export type Ended = { code: number; stdout: string; stderr: string };
 export function command(name: string, ...args: string[]): Promise<Ended> {
   const launcher = ['infra/launcher/triplock.mjs', name, ...args, '--home', home];
   return new Promise((resolve) => {
-    execFile(process.execPath, launcher, { cwd: root }, (error, stdout, stderr) => {
+    // An audit's report grows with partners and currencies; what is beyond the limit is cut off.
+    const options = { cwd: root, maxBuffer: 256 * 2 ** 20 };
+    execFile(process.execPath, launcher, options, (error, stdout, stderr) => {
       resolve({ code: Number(error?.code ?? 0), stdout, stderr });
     });
   });

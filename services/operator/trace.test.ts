@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
+import { currencies, minorDigits } from '@triplock/payments';
 import type { JournalRow } from '@triplock/provider';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { UsageError } from './command.ts';
@@ -137,6 +138,30 @@ function aCardTrace(): PaymentTrace {
     ],
   };
 }
+
+test('a trace writes an amount with the digits of its currency, in every currency and at each hop', () => {
+  const { ledger, provider, ...trace } = aCardTrace();
+  for (const currency of currencies) {
+    const digits = minorDigits(currency)!;
+    const fraction = '3581'.slice(0, digits);
+    const money = { amount: BigInt(`27614${fraction}`), currency };
+    const written = `27 614${digits === 0 ? '' : '.'}${fraction} ${currency}`;
+    const [row, { row: charge }] = [ledger[0]!, provider[0]!];
+    const entry = {
+      debit: 'provider.stripe:clearing',
+      credit: 'acme:payable',
+      ...money,
+      at: at(25),
+    };
+    const shown = text({
+      ...trace,
+      ledger: [{ ...row, ...money }],
+      entries: [entry],
+      provider: [{ kind: 'charge', id: 'ch_1', row: { ...charge!, ...money } }],
+    });
+    assert.equal(shown.split(written).length - 1, 3, `head, entry and provider in ${shown}`);
+  }
+});
 
 test('a payment is shown with its refunds and with what the provider has', () => {
   const trace = aCardTrace();
