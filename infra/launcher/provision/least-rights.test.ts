@@ -173,7 +173,9 @@ async function appendPoison({ broker, names }: Brokers): Promise<void> {
 /** The operators' commands as they are run elsewhere, as the user `operator`. */
 function operatorOn({ broker, pubsub }: Brokers, database: string, more = {}) {
   const main = join(cloneFolder, 'services', 'operator', 'main.ts');
+  const { NODE_COMPILE_CACHE } = process.env;
   const env = {
+    NODE_COMPILE_CACHE,
     TRIPLOCK_MODE: 'test',
     DATABASE_URL: database,
     CLAIMS: 'postgres',
