@@ -33,19 +33,51 @@ export function openBrowser(): Promise<Browser> {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe-core finds wrong with a page as it is shown now: each rule with where it is broken. */
-export async function accessibilityOf(page: Page): Promise<string[]> {
-  await page.evaluate(axe);
-  return page.evaluate(async () => {
+/**
+ * What axe-core finds wrong with a page as it is shown now, by all its rules or by one: each rule
+ * with where it is broken.
+ */
+export async function accessibilityOf(page: Page, rule?: string): Promise<string[]> {
+  if (await page.evaluate(() => !('axe' in globalThis))) await page.evaluate(axe);
+  return page.evaluate(async (only) => {
     const { run } = (globalThis as unknown as { axe: Axe }).axe;
-    const { violations } = await run();
+    const { violations } = await run(only === undefined ? {} : { runOnly: [only] });
     return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
-  });
+  }, rule);
 }
 
 type Axe = {
-  run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
+  run(options: {
+    runOnly?: string[];
+  }): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
 };
+
+/** WCAG 2.2, 1.4.12: what readers may set without losing anything. */
+const spacing = `
+  * { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }
+  p { margin-block-end: 2em !important }`;
+/** Letters that are wider than those of usual fonts, a tenth larger. */
+const wide = ':root { font-size: 16.5px !important } * { font-family: monospace !important }';
+const letters = { 'as it is': '', spacing, 'wide, and spacing': `${wide} ${spacing}` };
+
+/** Runs in the page, on what is loaded: a sheet of its own comes and goes. */
+const measure = `(letters) => {
+  const sheet = new CSSStyleSheet();
+  const { adoptedStyleSheets: before, documentElement: root } = document;
+  document.adoptedStyleSheets = [...before, sheet];
+  const found = Object.entries(letters).flatMap(([name, style]) => {
+    sheet.replaceSync(style);
+    const over = root.scrollWidth - root.clientWidth;
+    return over > 0 ? name + ': ' + over + ' px' : [];
+  });
+  document.adoptedStyleSheets = before;
+  return found;
+}`;
+
+/** With which letters the page is wider than its screen as that is now, and by how many pixels. */
+export function tooWide(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(`(${measure})(${JSON.stringify(letters)})`);
+}
 
 /** Pages that tell a browser's own complaints: a script that failed, what the policy kept away. */
 export async function openPage(browser: Browser, size = { width: 1_280, height: 860 }) {
