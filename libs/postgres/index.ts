@@ -4,3 +4,4 @@ export * from './load-sql.ts';
 export * from './migrate.ts';
 export * from './migration-sets.ts';
 export * from './pool.ts';
+export * from './session-limits.ts';

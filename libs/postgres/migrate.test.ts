@@ -48,6 +48,28 @@ test('two migrators at once take turns and run each file once', async (context) 
   assert.deepEqual(await query('SELECT n FROM runs'), [{ n: 1 }]);
 });
 
+test('no lock is left in a session that a pooler would give to others', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const looking = `SELECT count(*)::int AS held FROM pg_locks WHERE locktype = 'advisory'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+  const set = await someMigrations(context, {
+    // As the file sees it: in a transaction, whose end lets go of the lock.
+    '0001-first.sql': `CREATE TABLE seen AS ${looking}; COMMIT; BEGIN; INSERT INTO seen ${looking}`,
+  });
+  await migrate(url, [set]);
+  assert.deepEqual(await query('SELECT held FROM seen'), [{ held: 1 }, { held: 0 }]);
+});
+
+test('a migrator that stands still keeps nobody from the table for long', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, {
+    '0001-first.sql': `CREATE TABLE limits AS
+      SELECT current_setting('idle_in_transaction_session_timeout') AS idle`,
+  });
+  await migrate(url, [set]);
+  assert.deepEqual(await query('SELECT idle FROM limits'), [{ idle: '10s' }]);
+});
+
 test('a new file runs after those that ran before, in the schema of its owner', async (context) => {
   const { url, query } = await openEmptyDatabase(context);
   const set = await someMigrations(context, { '0001-first.sql': 'CREATE SCHEMA own' });

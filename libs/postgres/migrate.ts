@@ -40,7 +40,9 @@ const usualPatience: LockPatience = { waitMs: 2_000, restMs: 3_000, triesMax: 24
 
 /**
  * Brings a database up to the newest migration, each file in a transaction of its own, under an
- * advisory lock so that one migrator waits for the other. Run again, it does nothing.
+ * advisory lock so that one migrator waits for the other. Run again, it does nothing. The lock is
+ * the transaction's: one of the session would stay behind in a pooler, which gives the session to
+ * others, and every later migrator would wait for ever.
  *
  * A change of a table waits behind the longest transaction that uses it, and everybody else behind
  * the change. So it waits for a moment only, lets the others through, and tries again.
@@ -54,15 +56,18 @@ export async function migrate(
   patience: LockPatience = usualPatience,
 ): Promise<AppliedMigration[]> {
   const client = new pg.Client({ connectionString: databaseUrl, application_name: 'migrate' });
+  // The server ends the session of one that stood still; its next statement says so.
+  client.on('error', () => undefined);
   await client.connect();
   try {
-    await client.query('SELECT pg_advisory_lock($1)', [migrationLock]);
-    await client.query(`
-      CREATE SCHEMA IF NOT EXISTS migrations;
-      CREATE TABLE IF NOT EXISTS migrations.applied (
-        owner text NOT NULL, file text NOT NULL, sha256 text NOT NULL,
-        applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (owner, file)
-      );`);
+    await inTurn(client, async () => {
+      await client.query(`
+        CREATE SCHEMA IF NOT EXISTS migrations;
+        CREATE TABLE IF NOT EXISTS migrations.applied (
+          owner text NOT NULL, file text NOT NULL, sha256 text NOT NULL,
+          applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (owner, file)
+        );`);
+    });
     const applied: AppliedMigration[] = [];
     for (const set of sets) applied.push(...(await migrateSet(client, set, patience)));
     return applied;
@@ -107,8 +112,8 @@ async function migrateSet(
     const sha256 = createHash('sha256').update(sql).digest('hex');
     if (recorded.get(file) === sha256) continue;
     if (recorded.has(file)) throw new OtherVersionError(changedFile(set.owner, file));
-    await applyPatiently(client, { set, file, sql, sha256 }, patience);
-    applied.push({ owner: set.owner, file });
+    const outcome = await applyPatiently(client, { set, file, sql, sha256 }, patience);
+    if (outcome === 'applied') applied.push({ owner: set.owner, file });
   }
   return applied;
 }
@@ -119,12 +124,13 @@ async function applyPatiently(
   client: pg.Client,
   migration: Migration,
   { waitMs, restMs, triesMax }: LockPatience,
-): Promise<void> {
+): Promise<'applied' | 'was there'> {
   const { set, file } = migration;
   for (let tries = 1; ; tries += 1) {
     try {
       return await applyFile(client, migration, waitMs);
     } catch (cause) {
+      if (cause instanceof OtherVersionError) throw cause;
       const name = `migration ${set.owner}/${file}`;
       if ((cause as { code?: string }).code !== lockNotAvailable) {
         throw new Error(`${name} failed and was rolled back`, { cause });
@@ -140,13 +146,19 @@ async function applyPatiently(
   }
 }
 
+/** Another migrator may have run the file while this one waited for its turn. */
 async function applyFile(
   client: pg.Client,
   { set, file, sql, sha256 }: Migration,
   lockWaitMs: number,
-): Promise<void> {
-  await client.query('BEGIN');
-  try {
+): Promise<'applied' | 'was there'> {
+  return inTurn(client, async () => {
+    const { rows } = await client.query<{ sha256: string }>(
+      'SELECT sha256 FROM migrations.applied WHERE owner = $1 AND file = $2',
+      [set.owner, file],
+    );
+    if (rows[0]?.sha256 === sha256) return 'was there';
+    if (rows[0] !== undefined) throw new OtherVersionError(changedFile(set.owner, file));
     await client.query(
       `SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true)`,
       [set.schema, String(lockWaitMs)],
@@ -157,7 +169,25 @@ async function applyFile(
       file,
       sha256,
     ]);
+    return 'applied';
+  });
+}
+
+/** A migrator that stands still would keep everybody from the table that it changes. */
+const idleInTransactionMs = 10_000;
+
+/** Runs `work` in a transaction of its own, once no other migrator is in one. */
+async function inTurn<Result>(client: pg.Client, work: () => Promise<Result>): Promise<Result> {
+  await client.query('BEGIN');
+  try {
+    await client.query(
+      `SELECT set_config('idle_in_transaction_session_timeout', $1, true), set_config('lock_timeout', '0', true)`,
+      [String(idleInTransactionMs)],
+    );
+    await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
+    const result = await work();
     await client.query('COMMIT');
+    return result;
   } catch (error) {
     await client.query('ROLLBACK');
     throw error;

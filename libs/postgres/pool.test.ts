@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { checkDurability, PostgresDurabilityError, readDurability } from './durability.ts';
-import { databaseErrorKind, openDatabase, type Queryable } from './pool.ts';
+import { databaseErrorKind, openDatabase, type DatabaseOptions, type Queryable } from './pool.ts';
+import { SessionLimitsError } from './session-limits.ts';
 import { serverThatSays, openEmptyDatabase, streamFrom } from './test/empty-database.ts';
+import { openForgetfulWay } from './test/pooler.ts';
 
 test('a transaction commits what its work wrote', async (context) => {
   const database = await openEmptyDatabase(context);
@@ -87,6 +89,76 @@ test('the server refuses every write by connections that only read', async (cont
   } finally {
     await database.close();
   }
+});
+
+test('a session that the server does not hold to its limits is refused, and says what to do', async (context) => {
+  const { url } = await openEmptyDatabase(context);
+  const forgetful = await openForgetfulWay(context, url);
+  const open = (wish: Partial<DatabaseOptions>) => {
+    const onIdleError = () => undefined;
+    const database = openDatabase({
+      url: forgetful,
+      applicationName: 'test',
+      onIdleError,
+      ...wish,
+    });
+    context.after(() => database.close());
+    return database;
+  };
+  await assert.rejects(
+    open({}).ping(),
+    /\(statement_timeout is 0, idle_in_transaction_session_timeout is 0\).*ALTER ROLE \w+ SET statement_timeout = '10000ms'/,
+  );
+  await assert.rejects(
+    open({ readOnly: true }).query('SELECT 1'),
+    /default_transaction_read_only is off/,
+  );
+  await open({ url }).ping();
+});
+
+test('limits that a role holds are as good as those that a session was asked to hold', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const name = new URL(url).pathname.slice(1);
+  // What is set for one database goes with it.
+  const role = `ALTER ROLE CURRENT_USER IN DATABASE "${name}" SET`;
+  await query(`${role} statement_timeout = '9s'`);
+  await query(`${role} idle_in_transaction_session_timeout = '10s'`);
+  const forgetful = await openForgetfulWay(context, url);
+  const limits = { url: forgetful, applicationName: 'test', onIdleError: () => undefined };
+  const database = openDatabase(limits);
+  context.after(() => database.close());
+  await database.ping();
+  const reader = openDatabase({ ...limits, readOnly: true });
+  context.after(() => reader.close());
+  await assert.rejects(reader.ping(), SessionLimitsError);
+  await query(`${role} default_transaction_read_only = on`);
+  await reader.ping();
+  const shorter = openDatabase({ ...limits, statementTimeoutMs: 5_000 });
+  context.after(() => shorter.close());
+  await assert.rejects(shorter.ping(), /statement_timeout is 9000/);
+});
+
+test('a transaction whose client stands still is ended, and the row that it held is free', async (context) => {
+  const owner = await openEmptyDatabase(context);
+  await owner.query('CREATE TABLE things (n integer)');
+  await owner.query('INSERT INTO things VALUES (7)');
+  const { url } = owner;
+  const limits = { applicationName: 'test', idleInTransactionMs: 100 };
+  const database = openDatabase({ url, ...limits, onIdleError: () => undefined });
+  context.after(() => database.close());
+  const [holding, standing] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const stood = database.transaction(async (tx) => {
+    await tx.query('UPDATE things SET n = 8');
+    holding.resolve();
+    await standing.promise;
+    await tx.query('SELECT 1');
+  });
+  stood.catch(() => undefined);
+  await holding.promise;
+  await owner.query('UPDATE things SET n = n + 2');
+  standing.resolve();
+  await assert.rejects(stood);
+  assert.deepEqual(await owner.query('SELECT n FROM things'), [{ n: 9 }]);
 });
 
 test('money comes back as bigint and times as dates', async (context) => {

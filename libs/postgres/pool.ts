@@ -4,6 +4,7 @@ import type * as PgTracing from '@opentelemetry/instrumentation-pg';
 import { isTracing } from '@triplock/runtime';
 import pg from 'pg';
 import { nameOfSql } from './load-sql.ts';
+import { requireLimits, startParameters, type SessionLimits } from './session-limits.ts';
 
 /** Rows come back as plain objects; `bigint` columns as JavaScript bigints, dates as Date. */
 export type Queryable = {
@@ -37,10 +38,15 @@ export type DatabaseOptions = {
   connectTimeoutMs?: number;
   /** How long the server works on one statement; 10 s by default. */
   statementTimeoutMs?: number;
+  /**
+   * How long a transaction may wait for its next statement before the server ends its session, so
+   * that a client that stands still keeps no lock for longer; 10 s by default.
+   */
+  idleInTransactionMs?: number;
   /** Has the server refuse every write by these connections, whatever their role may. */
   readOnly?: boolean;
   /**
-   * Looks at each new connection before it is used. When it rejects, the connection is closed and
+   * Looks at each new connection before it is used, once it was seen to have the limits above. When it rejects, the connection is closed and
    * whoever needed it gets that error.
    */
   onConnect?: (session: Queryable) => Promise<unknown>;
@@ -70,23 +76,29 @@ const idleConnectionMs = 300_000;
  */
 export function openDatabase(options: DatabaseOptions): Database {
   if (isTracing()) traceStatements();
-  const statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
+  const limits: SessionLimits = {
+    statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
+    idleInTransactionMs: options.idleInTransactionMs ?? 10_000,
+    readOnly: options.readOnly ?? false,
+  };
   const pool = new pg.Pool({
     connectionString: options.url,
     application_name: options.applicationName,
     max: options.connectionsMax ?? 8,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
     idleTimeoutMillis: idleConnectionMs,
-    statement_timeout: statementTimeoutMs,
+    ...startParameters(limits),
     // The client's own limit is for a server that hangs or is unreachable; the outcome is then
     // unknown.
-    query_timeout: statementTimeoutMs + 1_000,
+    query_timeout: limits.statementTimeoutMs + 1_000,
     keepAlive: true,
     // What is idle for minutes is dropped without a word by some networks on the way.
     keepAliveInitialDelayMillis: 30_000,
-    ...(options.readOnly && { options: '-c default_transaction_read_only=on' }),
     types,
-    ...(options.onConnect && { verify: verifyBy(options.onConnect) }),
+    verify: verifyBy(async (session) => {
+      await requireLimits(session, limits);
+      await options.onConnect?.(session);
+    }),
   });
   pool.on('error', options.onIdleError);
   pool.on('connect', ignoreErrorsWhileHandedOut);
@@ -103,13 +115,19 @@ export function openDatabase(options: DatabaseOptions): Database {
 
 /**
  * As {@link openDatabase}, for a command or a test: it waits longer for a connection, because
- * nobody is served worse by that, and a machine under load takes seconds to make one. A connection
+ * nobody is served worse by that, and a machine under load takes seconds to make one. Its
+ * transactions may wait for longer, too: a redrive publishes within its own. A connection
  * that breaks while idle is not reported: the next query gets another, or its own error.
  */
 export function openForCommand(
   options: Omit<DatabaseOptions, 'onIdleError' | 'connectTimeoutMs'>,
 ): Database {
-  return openDatabase({ ...options, connectTimeoutMs: 30_000, onIdleError: () => undefined });
+  return openDatabase({
+    idleInTransactionMs: 60_000,
+    ...options,
+    connectTimeoutMs: 30_000,
+    onIdleError: () => undefined,
+  });
 }
 
 /**
