@@ -30,6 +30,8 @@ export type ProviderUnderTest = {
   keepError(): Promise<void>;
   /** Lets the provider turn the next call away for so long. */
   turnAway(seconds: number): Promise<void>;
+  /** Confirms an intent with another method, as whoever has its secret may; or is refused. */
+  payWith(intentId: string, method: string): Promise<void>;
   /** Moves the provider's clock on: it forgets idempotency keys after a day or more. */
   advanceMs(ms: number): Promise<void>;
 };
@@ -130,7 +132,7 @@ function charges(open: Open): void {
     assert.notEqual(one.intentId, two.intentId);
   });
 
-  test('a decline is final and carries the bank’s reason', async () => {
+  test('a decline is an end once it is cancelled, carries the bank’s reason, and is charged to no other method then', async () => {
     const under = await open();
     const { provider, methods } = under;
     for (const [method, code] of methods.declined) {
@@ -138,7 +140,16 @@ function charges(open: Open): void {
       assert.equal(failureCode(outcome), code);
       // A second confirm does not charge the method again, and the intent still knows why.
       assert.equal(failureCode(await provider.confirmIntent({ ...intent, attempt: 2 })), code);
-      assert.equal(failureCode(await provider.readIntent(intent)), code);
+      const open = await provider.readIntent(intent);
+      assert.deepEqual([open.outcome, failureCode(open)], ['reopened', code]);
+      for (const ended of [
+        await provider.cancelIntent(intent),
+        await provider.readIntent(intent),
+      ]) {
+        assert.deepEqual([ended.outcome, failureCode(ended)], ['declined', code]);
+      }
+      await under.payWith(intent.intentId, methods.succeeds);
+      assert.equal((await provider.readIntent(intent)).outcome, 'declined');
     }
     assert.deepEqual(await amountsCharged(under), []);
   });

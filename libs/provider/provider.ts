@@ -158,8 +158,18 @@ export type IntentOutcome =
     }
   /** The money is held until it is captured or let go, or the provider lets it go. */
   | ({ outcome: 'authorized' } & HoldTimes)
-  /** The bank or the provider refused it, or the intent was cancelled: final. */
-  | { outcome: 'declined'; failure: Failure }
+  /** The intent was cancelled, so nobody confirms it any more: final. */
+  | {
+      outcome: 'declined';
+      failure: Failure;
+      /** The answer shows that the money was held before; without it nobody can say so. */
+      wasHeld?: true;
+    }
+  /**
+   * The bank refused it, or its customer failed to authenticate, and it is open for another try:
+   * whoever was given its secret may yet be charged. It is an end only once it is cancelled.
+   */
+  | { outcome: 'reopened'; failure: Failure }
   /** Nobody has confirmed it, and so it has charged nobody. */
   | { outcome: 'unconfirmed' }
   /** The customer has to act, or the provider is at work: a webhook will report, or it is asked. */
@@ -217,7 +227,10 @@ export type Provider = {
   readIntent(asked: IntentQuery): Promise<IntentOutcome>;
   /** Takes held money. An intent is captured once by its own state, however often it is asked. */
   captureIntent(request: CaptureRequest): Promise<CaptureOutcome>;
-  /** Takes back an intent that nobody will go on with. Its state afterwards, whoever was faster. */
+  /**
+   * Takes back an intent that nobody shall go on with, also one that was refused. Its state
+   * afterwards, whoever was faster; one that was refused before it was cancelled still says why.
+   */
   cancelIntent(asked: CancelRequest): Promise<IntentOutcome>;
   /**
    * Gives money back. Look with `findRefund` before doing so again after an unknown outcome. Where

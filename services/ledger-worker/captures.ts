@@ -129,6 +129,7 @@ function endOf({ followUp }: Pick<FollowUpToDo, 'followUp'>, seen: CaptureOutcom
     case 'waiting':
       return { outcome: 'waiting' };
     case 'authorized':
+    case 'reopened':
     case 'unconfirmed': {
       const error = new Error(
         `the intent of ${followUp.kind} ${followUp.txnId} is ${seen.outcome}`,

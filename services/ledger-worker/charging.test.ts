@@ -77,7 +77,9 @@ test('a declined card ends its payment as failed, with the bank’s reason, and 
   assert.equal((await rowOf(declined))?.failure_code, 'insufficient_funds');
   assert.equal((await rowOf(unknown))?.failure_code, 'resource_missing');
   assert.deepEqual(await owner.query('SELECT FROM ledger.entries'), []);
-  assert.deepEqual((await provided()).charges, {});
+  const { charges, paymentIntents } = await provided();
+  assert.deepEqual(charges, {});
+  assert.deepEqual(paymentIntents, { canceled: 1 });
 });
 
 test('an end that the ledger refuses holds back no other payment, raises an alarm, and is settled once mended', async (context) => {

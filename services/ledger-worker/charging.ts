@@ -1,6 +1,6 @@
 import type { NextAction } from '@triplock/contracts';
 import type { AwaitCustomerRequest } from '@triplock/ledger';
-import { isFinal, type Payment } from '@triplock/payments';
+import { isFinal, type Failure, type Payment } from '@triplock/payments';
 import {
   mayBeForgotten,
   nextAttempt,
@@ -9,6 +9,7 @@ import {
   type CustomerAction,
   type FoundIntent,
   type IntentOutcome,
+  type IntentQuery,
   type IntentRequest,
 } from '@triplock/provider';
 import {
@@ -44,7 +45,11 @@ export async function chargePayment(
   }
   if (stored.outcome !== 'stored') return stored;
   const ready = { ...payment, version: stored.version };
-  const charged = await decide(worker, { payment: ready, traceparent }, stored);
+  const decided = await decide(worker, { payment: ready, traceparent }, stored);
+  const charged =
+    decided.outcome === 'reopened'
+      ? await endReopened(worker, { ...queryOf(payment), intentId: stored.intentId }, decided)
+      : decided;
   switch (charged.outcome) {
     case 'succeeded': {
       if (payment.details.captureMethod === 'manual') {
@@ -60,10 +65,10 @@ export async function chargePayment(
       return authorize(worker, { payment: ready, traceparent }, hold);
     }
     case 'declined': {
-      if (wasLetGo(payment, charged.failure)) {
+      if (wasLetGo(payment, charged)) {
         return authorize(worker, { payment: ready, traceparent }, { hold: 'ended' });
       }
-      const result = endOf(payment, charged.failure);
+      const result = endOf(payment, charged);
       return settle(worker, { payment: ready, traceparent }, { result });
     }
     case 'waiting':
@@ -176,8 +181,8 @@ async function decide(
   { intentId, isNew }: StoredIntent,
 ): Promise<IntentOutcome | { outcome: 'stale' }> {
   const { provider, crashPoints, ledger, limits } = worker;
-  const { money, returnUrl, captureMethod } = payment.details;
-  const asked = { ...callerOf(payment), intentId, money, returnUrl, captureMethod };
+  const { returnUrl, captureMethod } = payment.details;
+  const asked = { ...callerOf(payment), ...queryOf(payment), intentId, returnUrl };
   let outcome: IntentOutcome = isNew
     ? { outcome: 'unconfirmed' }
     : await provider.readIntent(asked);
@@ -203,6 +208,25 @@ async function decide(
     default:
       return time satisfies never;
   }
+}
+
+/**
+ * Cancels what was refused before that is told as the end. Its secret may be with its customer, and
+ * with it another card is charged, as long as the intent is open; a row that a restore set back
+ * does not know whether it was given out, so every refused one is cancelled. Whoever was faster
+ * decides: one that was charged meanwhile has succeeded, one that is under way is looked at again.
+ *
+ * A crash after that leaves a cancelled intent, which still says why it was refused.
+ */
+async function endReopened(
+  { provider, crashPoints }: Worker,
+  asked: IntentQuery,
+  { failure }: { failure: Failure },
+): Promise<Exclude<IntentOutcome, { outcome: 'reopened' }>> {
+  const ended = await provider.cancelIntent(asked);
+  await crashPoints.reached('worker.given-up');
+  if (ended.outcome === 'declined') return { ...ended, failure };
+  return ended.outcome === 'reopened' ? { outcome: 'waiting', waitsFor: 'provider' } : ended;
 }
 
 /** What the gateway opens for the payment's partner, and nobody else. */
@@ -251,6 +275,10 @@ function requestOf(payment: Payment) {
   const { money, paymentMethod, returnUrl, captureMethod } = payment.details;
   if (paymentMethod === undefined) throw new Error(`payment ${payment.txnId} charges no card`);
   return { ...callerOf(payment), money, paymentMethod, returnUrl, captureMethod };
+}
+
+function queryOf({ txnId, details: { money, captureMethod } }: Payment) {
+  return { txnId, money, captureMethod };
 }
 
 function callerOf({ txnId, partnerId, key }: Payment) {

@@ -10,7 +10,7 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { chargePayment } from './charging.ts';
-import { aPipeline, aProvider, recordOf, refundRecordOf } from './test/pipeline.ts';
+import { aPipeline, aProvider, recordOf, refundRecordOf, traceparent } from './test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -49,8 +49,104 @@ async function aCharging(context: TestContext) {
     await stripe.control('POST', `/payment_intents/${intent}/authenticate`, { outcome });
   };
   const entries = () => pipeline.owner.query('SELECT FROM ledger.entries');
-  return { ...pipeline, work, rowOf, letTimePass, authenticate, entries };
+  /** What the customer's browser, or somebody at the provider's own page, asks of an intent. */
+  const ask = async (payment: AcceptedPayment, call: string, parameters: object) => {
+    const { intent } = await rowOf(payment);
+    const answer = await fetch(`${stripe.url}/v1/payment_intents/${intent}/${call}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${stripe.apiKey}` },
+      body: new URLSearchParams({ ...parameters }),
+    });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const told = async () => {
+    const sql = 'SELECT event_type AS type FROM ledger.outbox ORDER BY sequence';
+    return (await pipeline.owner.query<{ type: string }>(sql)).map(({ type }) => type);
+  };
+  return { ...pipeline, work, rowOf, letTimePass, authenticate, entries, ask, told };
 }
+
+const anotherCard = { payment_method: 'pm_card_visa' };
+
+for (const captureMethod of [undefined, 'manual'] as const) {
+  const wish = { paymentMethod: authenticates, ...(captureMethod && { captureMethod }) };
+  const way = captureMethod ?? 'at once';
+  test(`a payment that was told as failed is charged by nobody afterwards, not even with the secret that its customer has (captured ${way})`, async (context) => {
+    const { work, append, letTimePass, rowOf, authenticate, ask, told } = await aCharging(context);
+    const worker = work();
+    const payment = aPayment(wish);
+    await append(recordOf(payment));
+    await worker.allCommitted();
+    await authenticate(payment, 'failed');
+    await letTimePass();
+    assert.equal(await worker.resolve(), 1);
+    assert.equal((await rowOf(payment)).state, 'failed');
+    const retried = await ask(payment, 'confirm', anotherCard);
+    assert.equal(retried.status, 400, retried.text);
+    const { charges, held } = await stripe.control<{ charges: object; held: object }>(
+      'GET',
+      '/audit',
+    );
+    assert.deepEqual([charges, held], [{}, {}]);
+    assert.deepEqual(await told(), ['payment.requires_action', 'payment.failed']);
+  });
+}
+
+test('a customer who pays with another card before the refusal is an end has paid', async (context) => {
+  const { work, append, authenticate, ask, rowOf, told, entries } = await aCharging(context);
+  const worker = work();
+  const payment = aPayment({ paymentMethod: authenticates });
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await authenticate(payment, 'failed');
+  const provider = aProvider(stripe);
+  const pays: typeof provider = {
+    ...provider,
+    readIntent: async (asked) => {
+      const seen = await provider.readIntent(asked);
+      if (seen.outcome === 'reopened') await ask(payment, 'confirm', anotherCard);
+      return seen;
+    },
+  };
+  const row = (await worker.ledger.find(payment.txnId))!;
+  const ended = await chargePayment({ ...worker, provider: pays }, { payment: row, traceparent });
+  assert.deepEqual(ended, { outcome: 'settled', state: 'succeeded' });
+  assert.equal((await rowOf(payment)).state, 'succeeded');
+  assert.deepEqual(await told(), ['payment.requires_action', 'payment.succeeded']);
+  assert.equal((await entries()).length, 1);
+});
+
+test('a worker that dies between cancelling what was refused and settling it leaves the reason', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate } = await aCharging(context);
+  const worker = work();
+  const payment = aPayment({ paymentMethod: authenticates });
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await authenticate(payment, 'failed');
+  worker.crashPoints.arm({ name: 'worker.given-up', action: { do: 'throw' } });
+  await letTimePass();
+  await worker.resolve();
+  assert.equal((await rowOf(payment)).state, 'pending');
+  await letTimePass();
+  assert.equal(await worker.resolve(), 1);
+  const { state, failure_code: code } = await rowOf(payment);
+  assert.deepEqual([state, code], ['failed', 'payment_intent_authentication_failure']);
+});
+
+test('an intent that somebody cancels at the provider before it held anything is told of no hold', async (context) => {
+  const { work, append, letTimePass, rowOf, ask, told } = await aCharging(context);
+  const worker = work();
+  const payment = aPayment({ paymentMethod: authenticates, captureMethod: 'manual' });
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  const cancelled = await ask(payment, 'cancel', { cancellation_reason: 'requested_by_customer' });
+  assert.equal(cancelled.status, 200, cancelled.text);
+  await letTimePass();
+  assert.equal(await worker.resolve(), 1);
+  const { state, failure_code: code } = await rowOf(payment);
+  assert.deepEqual([state, code], ['failed', 'payment_canceled']);
+  assert.deepEqual(await told(), ['payment.requires_action', 'payment.failed']);
+});
 
 test('a customer has a day from the confirmation by the ledger’s clock, whatever a worker’s says and however late it was posted', async (context) => {
   const { work, append, letTimePass, rowOf, authenticate, entries } = await aCharging(context);
@@ -155,7 +251,6 @@ test('whoever gives a customer up looks once more after the time is over', async
   };
   await letTimePass();
   const row = (await worker.ledger.find(payment.txnId))!;
-  const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
   const ended = await chargePayment({ ...worker, provider: acts }, { payment: row, traceparent });
   assert.deepEqual([ended, reads], [{ outcome: 'waiting' }, 2]);
   assert.equal((await rowOf(payment)).state, 'pending');

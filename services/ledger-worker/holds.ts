@@ -1,10 +1,13 @@
 import { canceledBy, type AuthorizeRequest } from '@triplock/ledger';
-import type { Failure, Payment, Settlement } from '@triplock/payments';
+import type { Payment, Settlement } from '@triplock/payments';
+import type { IntentOutcome } from '@triplock/provider';
 import { capturedByHand } from './captures.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** A pending card payment as it was read, and whose request it was. */
 export type CardPayment = { payment: Payment; traceparent: string };
+
+type Declined = Extract<IntentOutcome, { outcome: 'declined' }>;
 
 type Hold = Pick<AuthorizeRequest, 'hold' | 'heldSince' | 'heldUntil'>;
 
@@ -44,17 +47,17 @@ async function letGo(worker: Worker, held: CardPayment): Promise<AttemptOutcome>
   const ended = await worker.provider.cancelIntent(intent);
   if (ended.outcome === 'unknown') return { outcome: 'unknown', because: ended };
   if (ended.outcome !== 'declined') return { outcome: 'waiting' };
-  return settle(worker, held, { result: endOf(held.payment, ended.failure) });
+  return settle(worker, held, { result: endOf(held.payment, ended) });
 }
 
 /**
  * Whether what was held was let go by a cancellation, and the ledger does not know that it was
  * held: its row was set back by a restore. It is noted first, as where it was captured. That wakes
- * the cancellation, which ends both rows; the next look does so where none comes.
+ * the cancellation, which ends both rows; the next look does so where none comes. An intent that was
+ * cancelled before it held anything shows no hold, and nothing of one is told.
  */
-export function wasLetGo({ authorizedAt, details }: Payment, { code }: Failure): boolean {
-  const isManual = details.captureMethod === 'manual';
-  return isManual && authorizedAt === undefined && code === 'payment_canceled';
+export function wasLetGo({ authorizedAt }: Payment, { failure, wasHeld }: Declined): boolean {
+  return wasHeld === true && authorizedAt === undefined && failure.code === 'payment_canceled';
 }
 
 /**
@@ -73,11 +76,20 @@ export async function capturedBefore(worker: Worker, held: CardPayment): Promise
   return capturedByHand(txnId);
 }
 
-/** What was held is let go, which is no decline: by the provider, once it has expired. */
-export function endOf({ authorizedAt }: Payment, failure: Failure): Settlement {
-  const wasHeld = authorizedAt !== undefined || failure.code === 'authorization_expired';
-  return wasHeld ? canceledBy(failure) : { state: 'failed', failure };
+/**
+ * What was held is let go, which is no decline: by the provider, once it has expired. What the
+ * provider let go by itself and shows no hold of had none that could expire.
+ */
+export function endOf({ authorizedAt }: Payment, { failure, wasHeld }: Declined): Settlement {
+  const hasExpired = failure.code === 'authorization_expired';
+  if (authorizedAt !== undefined || (hasExpired && wasHeld)) return canceledBy(failure);
+  return { state: 'failed', failure: hasExpired ? canceledAtProvider : failure };
 }
+
+const canceledAtProvider = {
+  code: 'payment_canceled',
+  message: 'The payment was cancelled at the provider.',
+};
 
 /** Makes a card payment final, unless somebody was faster. */
 export async function settle(

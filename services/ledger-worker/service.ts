@@ -31,6 +31,7 @@ export const ledgerWorker = {
     'worker.intent-created',
     'worker.intent-stored',
     'worker.charged',
+    'worker.given-up',
     'worker.authorized',
     'worker.reserved',
     'worker.refunded',

@@ -46,6 +46,14 @@ providerConformance(async () => {
     loseAnswer: () => strike({ fault: 'reset-after', ...confirm, count: 2 }),
     keepError: () => strike({ fault: 'error', ...confirm, count: 1 }),
     turnAway: (seconds) => strike({ fault: 'rate-limit', count: 1, retryAfterSeconds: seconds }),
+    payWith: async (intentId, method) => {
+      const answer = await fetch(`${apiUrl}/v1/payment_intents/${intentId}/confirm`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${apiKey}` },
+        body: new URLSearchParams({ payment_method: method }),
+      });
+      await answer.arrayBuffer();
+    },
     advanceMs: async (ms) => void (await simulator.control('POST', '/clock', { advanceMs: ms })),
   };
 });

@@ -202,9 +202,9 @@ function intentOutcome(intent: Seen, asked: IntentQuery): IntentOutcome {
     case 'processing':
       return { outcome: 'waiting', waitsFor: 'provider' };
     case 'requires_payment_method':
-      return declined(intent);
+      return reopened(intent);
     case 'canceled':
-      return { outcome: 'declined', failure: cancelled(intent) };
+      return { outcome: 'declined', failure: cancelled(intent), ...holdBefore(intent) };
     case 'requires_capture':
       return { outcome: 'authorized', ...holdOf(intent) };
     case undefined:
@@ -253,24 +253,43 @@ function actionOf({ next_action: next, client_secret: clientSecret }: Seen): {
 }
 
 /**
- * Abandoned is what we cancel when a customer never came to authenticate; `automatic` and
- * `expired` are what Stripe lets go by itself, once an authorisation has expired.
+ * Whether what was cancelled had held money: only its charge says so. One that nobody confirmed, or
+ * whose every try was refused, has none that succeeded.
  */
-function cancelled({ cancellation_reason: reason }: Seen): Failure {
+function holdBefore({ latest_charge: charge }: Seen): { wasHeld?: true } {
+  if (typeof charge !== 'object' || charge === null) return {};
+  const { status } = charge as Partial<Stripe.Charge>;
+  return status === 'succeeded' ? { wasHeld: true } : {};
+}
+
+/**
+ * Abandoned is what we cancel when a customer never came to authenticate, or when the last try was
+ * refused, which the intent still says; `automatic` and `expired` are what Stripe lets go by
+ * itself, once an authorisation has expired.
+ */
+function cancelled({ cancellation_reason: reason, last_payment_error: error }: Seen): Failure {
   if (reason === 'automatic' || reason === 'expired') {
     const message = 'The authorisation expired before it was captured.';
     return { code: 'authorization_expired', message };
   }
   const message = 'The payment was not completed in time and was cancelled.';
-  if (reason === 'abandoned') return { code: 'authentication_required', message };
+  if (reason === 'abandoned') {
+    return error ? refusalOf(error) : { code: 'authentication_required', message };
+  }
   return { code: 'payment_canceled', message: 'The payment was cancelled at the provider.' };
 }
 
-/** A decline takes the method off the intent, so that nothing confirms it by accident again. */
-function declined({ last_payment_error: error }: Seen): IntentOutcome {
+/**
+ * A decline takes the method off the intent, so that nothing confirms it by accident again; with
+ * another method whoever has its secret may do so (docs.stripe.com/payments/paymentintents/lifecycle).
+ */
+function reopened({ last_payment_error: error }: Seen): IntentOutcome {
+  return { outcome: 'reopened', failure: refusalOf(error) };
+}
+
+function refusalOf(error: Seen['last_payment_error']): Failure {
   const code = error?.decline_code || error?.code || 'card_declined';
-  const message = error?.message ?? 'The card was declined.';
-  return { outcome: 'declined', failure: failureOf(code, message) };
+  return failureOf(code, error?.message ?? 'The card was declined.');
 }
 
 function nonsense(message: string): IntentOutcome {

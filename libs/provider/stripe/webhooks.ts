@@ -11,6 +11,8 @@ export type StripeEvent = {
   intentId: string;
   /** A refund of ours that gave nothing back in the end, also where it had succeeded before. */
   failedRefund?: { refundId: string; txnId: TxnId };
+  /** Whose money an intent of ours has taken, or holds, as it says. */
+  paid?: { txnId: TxnId };
   /** The customer wants the money back from the bank; what is said of that never changes. */
   dispute?: { disputeId: string; amount: bigint; currency: string; reason: string };
 };
@@ -41,6 +43,12 @@ const finalEvents = new Set([
   'charge.refund.updated',
   'refund.updated',
   'refund.failed',
+]);
+
+/** Those by which money was taken, or is held. */
+const paidEvents = new Set([
+  'payment_intent.succeeded',
+  'payment_intent.amount_capturable_updated',
 ]);
 
 /**
@@ -83,7 +91,9 @@ export function readStripeEvent(received: {
   const dispute = isDispute ? disputeOf(object) : undefined;
   if (isDispute && dispute === undefined) return { outcome: 'ignored', type };
   const failedRefund = failedRefundOf(object);
-  const more = { ...(failedRefund && { failedRefund }), ...(dispute && { dispute }) };
+  const paidFor = paidEvents.has(type) ? txnIdOf(object) : undefined;
+  const paid = paidFor && { paid: { txnId: paidFor } };
+  const more = { ...(failedRefund && { failedRefund }), ...paid, ...(dispute && { dispute }) };
   return { outcome: 'event', event: { id, type, intentId, ...more } };
 }
 
@@ -144,9 +154,14 @@ function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
   return { disputeId: id, amount: disputed.amount, currency: disputed.currency, reason };
 }
 
-function failedRefundOf({ object, id, status, metadata }: SeenObject): StripeEvent['failedRefund'] {
+function failedRefundOf(seen: SeenObject): StripeEvent['failedRefund'] {
+  const { object, id, status } = seen;
   const failed = object === 'refund' && (status === 'failed' || status === 'canceled');
+  const txnId = txnIdOf(seen);
+  return failed && typeof id === 'string' && txnId ? { refundId: id, txnId } : undefined;
+}
+
+function txnIdOf({ metadata }: SeenObject): TxnId | undefined {
   const txnId = (metadata as { txn_id?: unknown } | null | undefined)?.txn_id;
-  if (!failed || typeof id !== 'string' || typeof txnId !== 'string') return undefined;
-  return isTxnId(txnId) ? { refundId: id, txnId } : undefined;
+  return typeof txnId === 'string' && isTxnId(txnId) ? txnId : undefined;
 }
