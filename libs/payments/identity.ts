@@ -36,7 +36,8 @@ export type FollowUpKind = (typeof followUpKinds)[number];
  * What an idempotency key names: the same key may be used once for a payment, once for a refund and
  * so on.
  */
-export type TransactionKind = PaymentKind | FollowUpKind;
+export const transactionKinds = [...paymentKinds, ...followUpKinds] as const;
+export type TransactionKind = (typeof transactionKinds)[number];
 
 /** Whether it follows a payment. */
 export function isFollowUp(kind: TransactionKind): kind is FollowUpKind {

@@ -9,7 +9,7 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { chargePayment } from './charging.ts';
-import { ledgerCounts } from './test/pipeline.ts';
+import { ledgerCounts, outcomesOf } from './test/pipeline.ts';
 import { anew, pointsOfHolds, refundingAt, start, within2min } from './test/at-stripe.ts';
 
 let stripe: TestStripe;
@@ -96,6 +96,9 @@ test('a part is captured, the rest is let go, and refunds are of that part', asy
   const part = capture(payment, 600n);
   await ask(part);
   await endsAs(part, 'succeeded');
+  await worker.allCommitted();
+  const { captured, refunded } = outcomesOf(worker);
+  assert.deepEqual([captured, refunded], [1, undefined]);
   assert.deepEqual(await rowOf(payment), { state: 'captured', code: null, captured: 600n });
   assert.deepEqual(await booksOf(), { taken: 600, held: 0 });
   await ask(

@@ -1,4 +1,5 @@
 import { claimLifeMs } from '@triplock/contracts';
+import { followUpKinds } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import {
   commandToSet,
@@ -8,7 +9,7 @@ import {
   type TopicCheck,
   type TopicRetention,
 } from '@triplock/transport';
-import type { WorkerMetrics } from './metrics.ts';
+import { followUpOutcomes, type WorkerMetrics } from './metrics.ts';
 import type { RecordOutcome } from './posting.ts';
 import { settleBatch } from './settling.ts';
 import type { Worker } from './worker.ts';
@@ -63,13 +64,17 @@ const usual: ReadonlySet<RecordOutcome['outcome']> = new Set([
   'posted',
   'charged',
   'declined',
-  'refunded',
-  'refund-failed',
+  ...followUpKinds.flatMap((kind) => [
+    followUpOutcomes[kind].succeeded,
+    followUpOutcomes[kind].failed,
+  ]),
 ]);
 
 const messages: Readonly<Partial<Record<RecordOutcome['outcome'], string>>> = {
   'handed-over': 'transactions are pending, their work goes on',
   'refund-waiting': 'refunds wait for their payments',
+  'capture-waiting': 'captures wait for their payments',
+  'cancellation-waiting': 'cancellations wait for their payments',
 };
 
 // Enough ids to follow one up; a replay of a whole topic would fill the log with the others.

@@ -4,7 +4,12 @@ import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplo
 import type { Unknown } from '@triplock/provider';
 import { carryOut } from './captures.ts';
 import { chargePayment } from './charging.ts';
-import type { AttemptOutcomeName, StuckReason } from './metrics.ts';
+import {
+  followUpOutcomes,
+  type AttemptOutcomeName,
+  type FollowUpOutcomeName,
+  type StuckReason,
+} from './metrics.ts';
 import type { FollowUpToDo } from './refunds.ts';
 import type { AttemptOutcome, Stuck, Worker } from './worker.ts';
 
@@ -17,7 +22,8 @@ export type InFlight =
 
 /** What its batch has to know. `handed-over`: it is pending, durable, and the work goes on. */
 export type BatchOutcome =
-  'charged' | 'declined' | 'refunded' | 'refund-failed' | 'already-recorded' | 'handed-over';
+  | ('charged' | 'declined' | 'already-recorded' | 'handed-over')
+  | FollowUpOutcomeName<'succeeded' | 'failed'>;
 
 /**
  * Rests before a call whose outcome is unknown is made again; after the last attempt the resolver
@@ -240,13 +246,15 @@ async function unfinishedFollowUp(
 }
 
 function batchOutcomeOf(
-  { kind }: InFlight,
+  work: InFlight,
   outcome: Exclude<Attempted, { outcome: 'unknown' }>,
 ): BatchOutcome {
   switch (outcome.outcome) {
     case 'settled':
-      if (kind === 'payment') return outcome.state === 'succeeded' ? 'charged' : 'declined';
-      return outcome.state === 'succeeded' ? 'refunded' : 'refund-failed';
+      if (work.kind === 'payment') return outcome.state === 'succeeded' ? 'charged' : 'declined';
+      return followUpOutcomes[work.followUp.kind][
+        outcome.state === 'succeeded' ? 'succeeded' : 'failed'
+      ];
     case 'waiting':
     case 'stuck':
       return 'handed-over';

@@ -1,4 +1,5 @@
 import type { WakeOutcome } from '@triplock/ledger';
+import { followUpKinds, type FollowUpKind } from '@triplock/payments';
 import type { ProviderCall } from '@triplock/provider';
 import {
   Counter,
@@ -67,6 +68,8 @@ export type ProviderMetrics = {
   providerEvents: Tally<ProviderEventOutcome>;
   /** Webhooks by which a refund failed that had succeeded: above 0 a person has to act. */
   refundsUndone: Counter;
+  /** Webhooks of money at the provider for a payment that had ended without it: as above. */
+  paidAfterEnd: Counter;
   /**
    * How long ago a transaction was accepted of which nobody knows what came of it at the provider,
    * each time that it was looked at and left so, in seconds.
@@ -150,6 +153,21 @@ function recordMetrics(registry: Registry): RecordMetrics {
   };
 }
 
+/** What a refund, capture or cancellation comes to, each by a name of its own. */
+export const followUpOutcomes = {
+  refund: { succeeded: 'refunded', failed: 'refund-failed', waiting: 'refund-waiting' },
+  capture: { succeeded: 'captured', failed: 'capture-failed', waiting: 'capture-waiting' },
+  cancellation: {
+    succeeded: 'cancelled',
+    failed: 'cancellation-failed',
+    waiting: 'cancellation-waiting',
+  },
+} as const satisfies Record<FollowUpKind, Record<'succeeded' | 'failed' | 'waiting', string>>;
+
+/** The names of such ends. */
+export type FollowUpOutcomeName<End extends 'succeeded' | 'failed' | 'waiting'> =
+  (typeof followUpOutcomes)[FollowUpKind][End];
+
 const recordOutcomes = {
   posted: 0,
   resumed: 0,
@@ -157,13 +175,15 @@ const recordOutcomes = {
   charged: 0,
   declined: 0,
   'handed-over': 0,
-  refunded: 0,
-  'refund-failed': 0,
-  'refund-waiting': 0,
+  ...zeroOfEach(followUpKinds.flatMap((kind) => Object.values(followUpOutcomes[kind]))),
   refused: 0,
   unpostable: 0,
   'key-conflict': 0,
 } as const;
+
+function zeroOfEach<Name extends string>(names: readonly Name[]): Record<Name, 0> {
+  return Object.fromEntries(names.map((name) => [name, 0])) as Record<Name, 0>;
+}
 
 function providerMetrics(registry: Registry): ProviderMetrics {
   const registers = [registry];
@@ -250,6 +270,11 @@ function webhookCounters(registry: Registry) {
     refundsUndone: new Counter({
       name: 'triplock_worker_refunds_undone_total',
       help: 'Webhooks that report a refund as failed after it had succeeded: a person has to act.',
+      registers,
+    }),
+    paidAfterEnd: new Counter({
+      name: 'triplock_worker_paid_after_end_total',
+      help: 'Webhooks of money at the provider for a payment that had ended without: a person has to act.',
       registers,
     }),
   };

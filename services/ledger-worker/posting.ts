@@ -16,7 +16,7 @@ import {
   type OpenSpan,
 } from '@triplock/runtime';
 import type { ReceivedRecord, Refusal } from '@triplock/transport';
-import type { WorkerMetrics } from './metrics.ts';
+import type { FollowUpOutcomeName, WorkerMetrics } from './metrics.ts';
 
 /** A record of a payment, as it is to be posted, and the span in which it is taken to its end. */
 export type PaymentRecord = { record: ReceivedRecord; posting: Posting; span: OpenSpan };
@@ -37,10 +37,11 @@ export type RecordOutcome =
 
 /** The transaction is final: by this record, or by one before it (`already-recorded`). */
 export type FinalOutcome =
-  'posted' | 'resumed' | 'charged' | 'declined' | 'refunded' | 'refund-failed' | 'already-recorded';
+  | ('posted' | 'resumed' | 'charged' | 'declined' | 'already-recorded')
+  | FollowUpOutcomeName<'succeeded' | 'failed'>;
 
-/** The row is pending, durable and looked after; a refund also waits for its payment. */
-export type PendingOutcome = 'handed-over' | 'refund-waiting';
+/** The row is pending, durable and looked after; what follows a payment also waits for it. */
+export type PendingOutcome = 'handed-over' | FollowUpOutcomeName<'waiting'>;
 
 /** Records by their kind; each kind keeps its order. */
 export type DecodedRecords = {

@@ -2,6 +2,7 @@ import { isFinal, type EventId } from '@triplock/payments';
 import { annotateSpan } from '@triplock/runtime';
 import type { ReceivedRecord, RecordBatch } from '@triplock/transport';
 import { finishForBatch, reportStuck, unlessStuck } from './in-flight.ts';
+import { followUpOutcomes } from './metrics.ts';
 import {
   decodeRecords,
   isBookTransfer,
@@ -142,15 +143,16 @@ async function finishFollowUp(
   { followUp: { record, posting }, result }: PostedFollowUp,
 ): Promise<RecordOutcome> {
   const { traceparent } = posting;
-  const { txnId } = posting.followUp;
+  const { txnId, kind } = posting.followUp;
+  const outcomes = followUpOutcomes[kind];
   reportPosted(worker, result);
   switch (result.outcome) {
     case 'settled':
-      return { outcome: result.state === 'succeeded' ? 'refunded' : 'refund-failed', txnId };
+      return { outcome: outcomes[result.state === 'succeeded' ? 'succeeded' : 'failed'], txnId };
     case 'already-recorded':
       return { outcome: 'already-recorded', txnId };
     case 'waiting':
-      return { outcome: 'refund-waiting', txnId };
+      return { outcome: outcomes.waiting, txnId };
     case 'reserved':
     case 'unfinished': {
       await worker.crashPoints.reached('worker.reserved');

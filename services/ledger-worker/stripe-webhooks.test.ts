@@ -143,6 +143,54 @@ test('a refund that fails before it succeeded, or is another one than ours, rais
   assert.equal((await metrics.refundsUndone.get()).values[0]?.value ?? 0, 0);
 });
 
+/** Somebody with a right at the provider confirms another intent of a payment of ours. */
+async function anotherIntentOf(txnId: string, parameters: Record<string, string>) {
+  const headers = { authorization: `Bearer ${stripe.apiKey}` };
+  const money = { amount: '1250', currency: 'eur', 'metadata[txn_id]': txnId };
+  const method = { payment_method: 'pm_card_visa', 'payment_method_types[]': 'card' };
+  const body = new URLSearchParams({ ...money, ...method, confirm: 'true', ...parameters });
+  const answer = await fetch(`${stripe.url}/v1/payment_intents`, { method: 'POST', headers, body });
+  assert.equal(answer.status, 200, await answer.clone().text());
+  return (await answer.json()) as { id: string };
+}
+
+for (const [what, parameters] of [
+  ['taken', {}],
+  ['held', { capture_method: 'manual' }],
+] as const) {
+  test(`money that is ${what} for a payment that had ended without it raises an alarm, and changes nothing`, async (context) => {
+    const { append, allCommitted, ledger, metrics, counted } = await aReceiver(context);
+    const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_chargeDeclined' });
+    await append(recordOf(payment));
+    await allCommitted();
+    const before = await ledger.find(payment.txnId);
+    assert.equal(before?.state, 'failed');
+    const paidAfterEnd = async () => (await metrics.paidAfterEnd.get()).values[0]?.value ?? 0;
+    assert.equal(await paidAfterEnd(), 0);
+    await anotherIntentOf(payment.txnId, parameters);
+    await eventually(async () => (await paidAfterEnd()) > 0);
+    assert.deepEqual(await ledger.find(payment.txnId), before);
+    assert.equal(counted().woken, undefined);
+  });
+}
+
+test('a report that is late raises no alarm: its payment was paid, or what it held was let go', async (context) => {
+  const { append, allCommitted, becomes, metrics, configure } = await aReceiver(context);
+  const paid = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_visa' });
+  const failed = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_chargeDeclined' });
+  for (const each of [paid, failed]) await append(recordOf(each));
+  await allCommitted();
+  await becomes(paid.txnId, 'succeeded');
+  await configure({ paused: true });
+  const { id } = await anotherIntentOf(failed.txnId, { capture_method: 'manual' });
+  const headers = { authorization: `Bearer ${stripe.apiKey}` };
+  await fetch(`${stripe.url}/v1/payment_intents/${id}/cancel`, { method: 'POST', headers });
+  await configure({ copies: 2 });
+  await stripe.control('POST', '/webhooks/replay', {});
+  await eventually(async () => (await undelivered()).length === 0);
+  assert.equal((await metrics.paidAfterEnd.get()).values[0]?.value ?? 0, 0);
+});
+
 test('the ledger is asked about an event once its worker had time to settle, and the answer waits for it', async (context) => {
   const askedAt: number[] = [];
   const wakeDue = async () => {

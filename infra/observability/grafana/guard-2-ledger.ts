@@ -34,6 +34,18 @@ export const guard2: Dashboard = {
           ],
         }),
         numbers({
+          title: 'Paid after the end',
+          description:
+            'Webhooks of money for a payment that had ended without it. Above 0, a person has to act.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'sum(triplock_worker_paid_after_end_total{instance=~"$instance"})',
+              legend: 'webhooks',
+            },
+          ],
+        }),
+        numbers({
           title: 'Circuit to the provider',
           description: '1 while calls to the provider are suspended because it is failing.',
           unit: 'short',

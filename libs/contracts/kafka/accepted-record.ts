@@ -2,6 +2,7 @@ import {
   deriveTxnId,
   followUpKinds,
   paymentKinds,
+  transactionKinds,
   traceparentOf,
   type AcceptedPayment,
   type AcceptedFollowUp,
@@ -189,8 +190,7 @@ export function decodeAccepted(received: UndecodedRecord): DecodedRecord {
   if (paymentKind !== undefined) return decodePayment(paymentKind, json.value, received);
   const followUpKind = followUpKinds.find((each) => each === kind);
   if (followUpKind !== undefined) return decodeFollowUp(followUpKind, json.value, received);
-  const known = [...paymentKinds, ...followUpKinds].join(', ');
-  return refused('invalid_record', `/kind is none of ${known}`);
+  return refused('invalid_record', `/kind is none of ${transactionKinds.join(', ')}`);
 }
 
 function decodePayment(

@@ -1,5 +1,5 @@
 import type { ClaimOutcome, Claims } from '@triplock/claims';
-import { followUpKinds, paymentKinds, type TransactionKind } from '@triplock/payments';
+import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import {
   duplicatesCaught,
   Durations,
@@ -84,8 +84,7 @@ export function gatewayMetrics(
 }
 
 function acceptTallies(registry: Registry): GatewayMetrics['accepts'] {
-  const kinds: readonly TransactionKind[] = [...paymentKinds, ...followUpKinds];
-  const tallies = kinds.map((kind) => [kind, acceptTally(registry, kind)]);
+  const tallies = transactionKinds.map((kind) => [kind, acceptTally(registry, kind)]);
   return Object.fromEntries(tallies) as GatewayMetrics['accepts'];
 }
 

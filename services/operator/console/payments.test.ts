@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import {
   deriveEventId,
   deriveTxnId,
+  followUpKinds,
   type IdempotencyKey,
   type PartnerId,
 } from '@triplock/payments';
@@ -21,6 +22,7 @@ const idOf = (partner: string, key: string) =>
 
 /** As the console's own role, so that what it may not read fails here. */
 let database: Queryable;
+let owner: Queryable;
 const all: { id: string; partner: string; nth: number; state: string; amount: bigint }[] = [];
 
 const drops: (() => Promise<void>)[] = [];
@@ -34,7 +36,7 @@ before(async () => {
       all.push({ id: idOf(partner, `key-${nth}`), partner, nth, state, amount: BigInt(100 + nth) });
     }
   }
-  const owner = store.open();
+  owner = store.open();
   await owner.query('INSERT INTO partners.partners (id) SELECT unnest($1::text[])', [partners]);
   await owner.query(
     `INSERT INTO ledger.transactions (txn_id, kind, partner_id, idempotency_key, fingerprint,
@@ -137,6 +139,24 @@ test('a payment is found by its id, key, reference and what the provider calls i
   assert.equal((await found('key-5')).length, partners.length);
   assert.equal((await found('order-1', 'acme')).length, each / 4);
   assert.deepEqual(await found(deriveEventId(idOf('acme', 'none'), 'payment.succeeded')), []);
+});
+
+test('what follows a payment is found by its key, whatever kind it is', async () => {
+  const { id, partner } = all[7]!;
+  const follows = followUpKinds.map((kind) => ({
+    kind,
+    id: deriveTxnId(kind, partner as PartnerId, 'follows-7' as IdempotencyKey),
+  }));
+  await owner.query(
+    `INSERT INTO ledger.transactions (txn_id, kind, partner_id, idempotency_key, fingerprint,
+       response_version, created_at, payment_id, state, events, due_at)
+     SELECT txn_id, kind, $3, 'follows-7', sha256(txn_id::text::bytea), 1, now(), $4, 'pending', 0,
+            now()
+     FROM unnest($1::uuid[], $2::text[]) AS made (txn_id, kind)`,
+    [follows.map((each) => each.id), follows.map(({ kind }) => kind), partner, id],
+  );
+  const found = await findTransactions(database, { words: 'follows-7', partner });
+  assert.deepEqual(found.map((one) => one.kind).toSorted(), [...followUpKinds].toSorted());
 });
 
 test('hostile search texts find nothing and break nothing', async () => {

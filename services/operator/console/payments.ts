@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { parseIdempotencyKey } from '@triplock/contracts';
-import { deriveTxnId, isTxnId, type PartnerId } from '@triplock/payments';
+import { deriveTxnId, isTxnId, transactionKinds, type PartnerId } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from './console.ts';
 import { maskedTexts } from './payment.ts';
@@ -226,9 +226,8 @@ async function idsOfKey(database: Queryable, asked: string, partner?: string): P
   const key = parseIdempotencyKey([asked]);
   if (key.outcome !== 'key') return [];
   const partners = partner === undefined ? await listPartners(database) : [partner];
-  const kinds = ['payment', 'refund'] as const;
   return partners.flatMap((each) =>
-    kinds.map((kind) => deriveTxnId(kind, each as PartnerId, key.key)),
+    transactionKinds.map((kind) => deriveTxnId(kind, each as PartnerId, key.key)),
   );
 }
 

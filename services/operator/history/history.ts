@@ -1,6 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { UsageError } from '../command.ts';
-import { followUpKinds, paymentKinds, type TransactionKind } from '@triplock/payments';
+import { transactionKinds, type TransactionKind } from '@triplock/payments';
 
 /** The first line of a history. */
 export type HistoryHead = {
@@ -187,7 +187,7 @@ const fieldsOf: Readonly<Record<HistoryEvent['what'], Readonly<Record<string, st
   over: { delivered: 'boolean', complete: 'boolean' },
 };
 
-const askedKinds = new Set<unknown>([...paymentKinds, ...followUpKinds, 'read']);
+const askedKinds = new Set<unknown>([...transactionKinds, 'read']);
 
 function readEvent(value: Fields, refuse: Refuse): HistoryEvent {
   const { what, at } = value;

@@ -1,4 +1,4 @@
-import type { FinalState } from '@triplock/payments';
+import { transactionKinds, type FinalState } from '@triplock/payments';
 import type { Sent } from './asked-keys.ts';
 import { parseObject, type Fields, type HistoryLine, type WebhookArrived } from './history.ts';
 
@@ -56,15 +56,14 @@ export function gatherShown(
     webhooks,
     transactions: Map.groupBy(shown, ({ id }) => id),
     reads: reads.flatMap(({ request, shown: [first] }) => {
-      const [, id] =
-        /^\/v1\/(?:payments|refunds|captures|cancellations)\/([0-9a-f-]{36})$/.exec(request.path) ??
-        [];
+      const [, id] = readOfOne.exec(request.path) ?? [];
       return id === undefined ? [] : [{ request, id, ...(first && { shown: first }) }];
     }),
   };
 }
 
-const objects = new Set<unknown>(['payment', 'refund', 'capture', 'cancellation']);
+const readOfOne = new RegExp(`^/v1/(?:${transactionKinds.join('|')})s/([0-9a-f-]{36})$`);
+const objects = new Set<unknown>(transactionKinds);
 
 /** One transaction, or those of a list. */
 function readAnswer({ end, line, at, partner }: Sent): Shown[] {
