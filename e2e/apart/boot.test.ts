@@ -170,6 +170,7 @@ const wordsOf: Readonly<Record<OperatorCommand, readonly string[]>> = {
   'dead-letters': ['dead-letters', 'list'],
   republish: ['republish', '--since', '2026-01-01', '--by', 'ada'],
   rewind: ['rewind', '--since', '2026-01-01', '--by', 'ada'],
+  'give-back': ['give-back', '37585521-60c9-8d90-a37f-2e1b8a7081e6', '--why', 'x', '--by', 'ada'],
   partners: ['partners', 'list'],
   operators: ['operators', 'list'],
   migrate: ['migrate'],

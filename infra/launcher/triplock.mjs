@@ -24,6 +24,7 @@ const commands = {
   'dead-letters': [operators, 'lists what was set aside, and redrives it'],
   republish: [operators, 'publishes settled events again from the outbox'],
   rewind: [operators, 'brings a database that lost its newest commits what it lacks'],
+  'give-back': [operators, 'gives back money of a payment that has ended without it'],
   load: ['load-tests/load.ts', 'loads the system with k6, and audits it'],
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],

@@ -56,7 +56,14 @@ test('what is at the provider alone comes with the question whose it is', () => 
   const driftIn = (check: string) =>
     renderAudit({ ...clean, ok: false, drift: [{ check, ids: ['ch_1'] }] }).join('\n');
   assert.match(driftIn('charge-unfounded'), hint);
-  assert.doesNotMatch(driftIn('charge-missing'), hint);
+  assert.doesNotMatch(driftIn('payment-differs-from-provider'), hint);
+});
+
+test('money of a payment that had ended comes with the command that gives it back', () => {
+  const drift = [{ check: 'payment-contradicts-provider', ids: ['37585521'] }];
+  const text = renderAudit({ ...clean, ok: false, drift }).join('\n');
+  assert.match(text, /npm run give-back -- ID --why TEXT/);
+  assert.doesNotMatch(renderAudit(clean).join('\n'), /give-back/);
 });
 
 test('records that Kafka lost come with what a person has to do', () => {

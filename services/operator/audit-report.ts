@@ -187,6 +187,7 @@ function renderOutcome({ ok, drift, settledDown, notCompared }: AuditReport): st
   const hints = [
     ...(drift.some(({ check }) => beside.has(check)) ? [oneAccount] : []),
     ...(drift.some(({ check }) => lostChecks.has(check)) ? [lostForGood] : []),
+    ...(drift.some(({ check }) => paidOtherwise.has(check)) ? [goesBack] : []),
     ...(drift.some(({ check }) => lostOnOneSide.has(check)) ? [lostForOne] : []),
   ];
   return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...hints, ...unseen];
@@ -204,11 +205,18 @@ function renderWaiting({ waiting }: AuditReport): string[] {
 }
 
 /** Checks that find what the provider has and the ledger does not. */
-const beside = new Set(['charge-unfounded', 'intent-unfounded', 'given-back-unfounded']);
+const beside = new Set(['charge-unfounded', 'given-back-unfounded']);
 
 const oneAccount =
   '  Was it another Triplock on the same Stripe account, or this one before `down --volumes`? ' +
   'Give each system an account of its own; the audit cannot tell them apart.';
+
+/** Checks that find a payment that the provider shows otherwise than the ledger. */
+const paidOtherwise = new Set(['payment-contradicts-provider', 'payment-differs-from-provider']);
+
+const goesBack =
+  '  Was money taken, or is it held, for a payment that has ended without it? ' +
+  'npm run give-back -- ID --why TEXT shows what there is, and with --yes gives it back.';
 
 const lostChecks = new Set(['accepted-lost', 'claim-unaccounted']);
 

@@ -72,7 +72,7 @@ export const settings = {
   DYNAMODB_ENDPOINT: withDefault(httpUrl, undefined),
   DYNAMODB_REGION: withDefault(text, undefined),
   DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
-  /** A key that only reads; without one the provider is not asked. */
+  /** A key that only reads, but for `give-back`; without one the provider is not asked. */
   STRIPE_API_KEY: withDefault(text, undefined),
   STRIPE_API_URL: withDefault(httpUrl, undefined),
   /** The demo's webhook receiver; there is none in production. */
@@ -104,6 +104,7 @@ const advice = {
   WEBHOOK_KEYS: 'the keys of webhook secrets, by WEBHOOK_KEYS_FILE',
   KAFKA_BROKERS: 'some brokers as host:port, separated by commas',
   PUBSUB_PROJECT_ID: 'the project that the events topic is in',
+  STRIPE_API_KEY: 'a key that may refund charges and cancel PaymentIntents',
   AUDITOR_URL: "the URL of an auditor's operators' port, such as http://auditor:9100",
   REDIS_URL: "the claim store's URL: CLAIMS=redis and CLAIMS=hybrid have it",
   CLAIMS_DATABASE_URL: "the claim store's URL: CLAIMS=postgres and CLAIMS=hybrid have it",

@@ -16,6 +16,10 @@ const commands = {
     async () => (await import('./rewind.ts')).rewind,
     'brings a database that lost its newest commits what it lacks',
   ],
+  'give-back': [
+    async () => (await import('./give-back.ts')).giveBack,
+    'gives back money of a payment that has ended without it',
+  ],
   partners: [
     async () => (await import('./partners.ts')).partners,
     'manages partners and their API keys',

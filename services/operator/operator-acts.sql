@@ -62,6 +62,13 @@ SELECT nullif(reaped_before, '-infinity') AS "leftBefore" FROM ledger.outbox_hor
 INSERT INTO auditor.operator_acts (act, subject, done_by, why)
 VALUES ('rewind', 'since ' || $1::text, $2, $3)
 
+-- name: recordGiveBack
+-- Says who gives back what the provider has of a payment, and why. The audit looks for it beside the
+-- refund (auditor.returned).
+--
+-- $1 `intent:<txn_id>/<intent id>`, $2 who, $3 why. No row, ever.
+INSERT INTO auditor.operator_acts (act, subject, done_by, why) VALUES ('give-back', $1, $2, $3)
+
 -- name: recordAcknowledgement
 -- Records who knows of a loss and what they did about it; from then on it is no drift.
 --

@@ -8,6 +8,7 @@ const statements = loadStatements(import.meta.url, 'operator-acts.sql', [
   'recordDismissal',
   'recordRepublish',
   'recordRewind',
+  'recordGiveBack',
   'recordAcknowledgement',
 ]);
 
@@ -102,6 +103,15 @@ export async function recordRewind(
   { by, why }: Actor,
 ): Promise<void> {
   await database.query(statements.recordRewind, [since.toISOString(), by, why]);
+}
+
+/** Records that what an intent has of a payment is given back: refunded, or cancelled. */
+export async function recordGiveBack(
+  database: Queryable,
+  { txnId, intentId }: { txnId: string; intentId: string },
+  { by, why }: Actor,
+): Promise<void> {
+  await database.query(statements.recordGiveBack, [`intent:${txnId}/${intentId}`, by, why]);
 }
 
 /** What came of acknowledging a loss. */

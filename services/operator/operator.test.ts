@@ -53,13 +53,16 @@ test('an address that nobody answers at is reported in a sentence', async () => 
   assert.deepEqual(unasked, [{ part: 'kafka', why: 'kafka: connect ECONNREFUSED 127.0.0.1:1' }]);
 });
 
+const anId = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
+
 test('every command says what to set of what it lacks, and takes --help', async () => {
   const lacking: readonly [string, ...string[]][] = [
     ['AUDITOR_URL', 'audit'],
-    ['DATABASE_URL', 'trace', '37585521-60c9-8d90-a37f-2e1b8a7081e6'],
+    ['DATABASE_URL', 'trace', anId],
     ['DATABASE_URL', 'dead-letters', 'list'],
     ['DATABASE_URL', 'republish', '--since', '2026-01-01', '--by', 'ada'],
     ['DATABASE_URL', 'rewind', '--since', '2026-01-01', '--by', 'ada'],
+    ['DATABASE_URL', 'give-back', anId, '--why', 'x', '--by', 'ada'],
     ['PARTNERS_DATABASE_URL', 'partners', 'list'],
     ['DATABASE_URL', 'migrate'],
   ];
@@ -115,6 +118,8 @@ test('whatever a command lacks is named with what it takes, before anything is o
     [['dead-letters', 'dismiss', 'kafka:0:1'], '--why is missing: '],
     [['republish'], '--since is missing: a time such as '],
     [['rewind'], '--since is missing: a time such as '],
+    [['give-back'], 'an ID is missing: '],
+    [['give-back', anId], '--why is missing: '],
     [['audit', 'acknowledge'], 'an ID is missing: '],
     [['audit', 'acknowledge', '1'], '--reason is missing: '],
     [['trace'], 'an id is missing: '],

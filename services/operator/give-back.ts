@@ -1,0 +1,211 @@
+import { loadStatements, type Database } from '@triplock/postgres';
+import { isTxnId, type IdempotencyKey, type PartnerId, type TxnId } from '@triplock/payments';
+import {
+  openStripe,
+  type IntentOutcome,
+  type IntentQuery,
+  type Provider,
+  type RefundRequest,
+} from '@triplock/provider';
+import { CommandError, isMissing, runCommand, UsageError, wordsOf } from './command.ts';
+import { required } from './config.ts';
+import { formatMoney } from './money.ts';
+import { operatorFor, withDatabase, type Caller } from './operator.ts';
+import { recordGiveBack, whoActs } from './operator-acts.ts';
+import { openTerminal, type Terminal } from './terminal.ts';
+
+const sql = loadStatements(import.meta.url, 'give-back.sql', ['readPayment']);
+
+const help = `
+npm run give-back -- ID --why TEXT [options]
+
+Gives back what the provider has of a card payment that has ended without it: what was taken is
+refunded whole, what is held is let go, and what could still be confirmed is cancelled. So is money
+of another intent than the one by which a payment was paid. The audit names such a payment
+(payment-contradicts-provider, payment-differs-from-provider), and the alert PaidAfterEnd fires.
+What the payment was told as stays so: no row changes and no webhook goes out.
+
+It prints what it would do, and with --yes does it, recorded with who, when and why. Done twice it
+gives nothing back twice. Exit code 1 when nobody knows what came of a call: do it again.
+
+  --why TEXT   why it is given back
+  --yes        does it
+  --by NAME    who does it (the user of this machine)
+  --home DIR   the instance on this machine (.triplock); elsewhere the settings say which system
+  --json       prints { payment, done, intents }
+  --help
+
+DATABASE_URL    the database, as its owner
+STRIPE_API_KEY  a key that may refund charges and cancel PaymentIntents; STRIPE_API_URL
+`;
+
+/** Longer than Stripe takes for a refund. */
+const timeoutMs = 30_000;
+
+/** `give-back`: gives back what was taken or is held for a payment that has ended without it. */
+export function giveBack(caller: Caller): Promise<void> {
+  return runCommand(
+    {
+      name: 'give-back',
+      help,
+      options: {
+        why: { type: 'string' },
+        yes: { type: 'boolean' },
+        by: { type: 'string' },
+        json: { type: 'boolean' },
+      },
+      wordsMax: 1,
+      run: async ({ values, words: [id], interrupted }) => {
+        if (id === undefined) throw isMissing('an ID', 'that of a payment');
+        if (!isTxnId(id)) throw new UsageError(`${id} is not the id of a payment`);
+        const why = values.why?.trim() || undefined;
+        if (why === undefined) throw isMissing('--why', 'in words, why it is given back');
+        const actor = { by: whoActs(values.by), why };
+        const terminal = openTerminal({ json: values.json ?? false });
+        const operator = await operatorFor(caller, { terminal, signal: interrupted() });
+        const { STRIPE_API_URL: apiUrl } = operator.config;
+        const needs = { name: 'give-back', parts: [], settings: ['STRIPE_API_KEY'] } as const;
+        await withDatabase(operator, needs, async (database) => {
+          const { STRIPE_API_KEY: apiKey } = required(operator.config, 'STRIPE_API_KEY');
+          const provider = openStripe({ apiKey, ...(apiUrl && { apiUrl }), timeoutMs });
+          const payment = await readPayment(database, id);
+          const todo = await Promise.all(
+            payment.intents.map((intentId) => lookAt(provider, payment, intentId)),
+          );
+          for (const each of todo) show(terminal, each);
+          const done = values.yes ?? false;
+          if (done) {
+            for (const each of todo) {
+              if (each.act === 'none') continue;
+              // Before anything moves: what was begun is known also when this dies half way.
+              await recordGiveBack(database, { txnId: id, intentId: each.intentId }, actor);
+              await carryOut(provider, each);
+            }
+          }
+          terminal.line(done ? 'done' : 'nothing was changed: --yes does it');
+          const intents = todo.map(({ intentId, act, why }) => ({ intentId, act, why }));
+          terminal.result({ payment: id, done, intents });
+        });
+      },
+    },
+    caller.args,
+  );
+}
+
+type PaymentRow = {
+  txnId: TxnId;
+  partnerId: PartnerId;
+  state: string;
+  /** Minor units. */
+  amount: bigint;
+  currency: string;
+  /** The one that it names. */
+  intentId: string | null;
+  /** That one, and every other of which the provider says that it is of this payment. */
+  intents: string[];
+};
+
+/** @throws CommandError for what is no card payment, or has not ended. */
+async function readPayment(database: Database, id: TxnId): Promise<PaymentRow> {
+  const [row] = await database.query<PaymentRow>(sql.readPayment, [id]);
+  if (row === undefined) throw new CommandError(`${id} is no card payment of this ledger`);
+  if (row.state !== 'pending') return row;
+  throw new CommandError(`${id} is pending: the workers bring it to its end`);
+}
+
+/** What is to be done about an intent, and how to ask for it. */
+type ToDo = { intentId: string; why: string } & (
+  | { act: 'none' }
+  | { act: 'cancel'; intent: IntentQuery }
+  | { act: 'refund'; request: RefundRequest }
+);
+
+/** @throws CommandError when nobody knows how the intent is. */
+async function lookAt(provider: Provider, payment: PaymentRow, intentId: string): Promise<ToDo> {
+  const { txnId, amount, currency, state } = payment;
+  const intent = { txnId, intentId, money: { amount, currency } as IntentQuery['money'] };
+  const isPaidBy = intentId === payment.intentId && ['succeeded', 'captured'].includes(state);
+  if (isPaidBy) return { intentId, act: 'none', why: 'paid the payment' };
+  const seen = await provider.readIntent(intent);
+  switch (seen.outcome) {
+    case 'succeeded': {
+      const request = refundOf(payment, intent, seen.received);
+      const found = await provider.findRefund(request);
+      if (found.outcome === 'unknown') throw unknown(intentId, found.error);
+      const taken = `took ${formatMoney(seen.received, currency)}`;
+      if (found.outcome === 'none' || found.outcome === 'refused') {
+        return { intentId, act: 'refund', request, why: `${taken}: to be refunded` };
+      }
+      // Asked for again, so that the act is recorded where a crash or a restore left it out.
+      return { intentId, act: 'refund', request, why: `${taken}, and it was given back` };
+    }
+    case 'authorized':
+    case 'reopened':
+    case 'unconfirmed':
+      return { intentId, act: 'cancel', intent, why: `${states[seen.outcome]}: to be cancelled` };
+    case 'waiting': {
+      const why = `waits for its ${seen.waitsFor}`;
+      if (seen.waitsFor === 'provider') return { intentId, act: 'none', why };
+      return { intentId, act: 'cancel', intent, why: `${why}: to be cancelled` };
+    }
+    case 'declined':
+      return { intentId, act: 'none', why: 'is cancelled' };
+    case 'unknown':
+      throw unknown(intentId, seen.error);
+    default:
+      return seen satisfies never;
+  }
+}
+
+const states = {
+  authorized: 'holds the money',
+  reopened: 'was refused and may be confirmed again',
+  unconfirmed: 'may be confirmed',
+} as const;
+
+/**
+ * It carries the payment's own id: no refund of a partner's does. The key is the intent's, so two
+ * who do this at once give back once; later the list of refunds is looked through.
+ */
+function refundOf(
+  { txnId, partnerId, currency }: PaymentRow,
+  { intentId }: IntentQuery,
+  amount: bigint,
+): RefundRequest {
+  const key = `give-back:${intentId}` as IdempotencyKey;
+  const money = { amount, currency } as RefundRequest['money'];
+  return { txnId, kind: 'refund', partnerId, key, intentId, money };
+}
+
+/** @throws CommandError when it was not given back, or nobody knows. */
+async function carryOut(provider: Provider, todo: Exclude<ToDo, { act: 'none' }>): Promise<void> {
+  const { intentId } = todo;
+  if (todo.act === 'cancel') {
+    const ended: IntentOutcome = await provider.cancelIntent(todo.intent);
+    if (ended.outcome === 'declined') return;
+    if (ended.outcome === 'unknown') throw unknown(intentId, ended.error);
+    throw new CommandError(`${intentId} is ${ended.outcome} by now: look at it again`);
+  }
+  const found = await provider.findRefund(todo.request);
+  const made = found.outcome === 'none' ? await provider.refund(todo.request) : found;
+  switch (made.outcome) {
+    case 'succeeded':
+    case 'waiting':
+      return;
+    case 'refused':
+      throw new CommandError(`${intentId} could not be refunded: ${made.failure.message}`);
+    case 'unknown':
+      throw unknown(intentId, made.error);
+    default:
+      return made satisfies never;
+  }
+}
+
+function unknown(intentId: string, error: unknown): CommandError {
+  const text = `nobody knows how ${intentId} is: ${wordsOf(error)}. Do it again`;
+  return new CommandError(text, { cause: error });
+}
+
+function show(terminal: Terminal, { intentId, why }: ToDo): void {
+  terminal.line(`${intentId} ${why}`);
+}
