@@ -1,4 +1,5 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
+import { withPairs } from './provider-pairs.ts';
 
 /** Who is none of us, and may take as long as they like. */
 export type Outsider = 'customer' | 'partner' | 'bank' | 'endpoint';
@@ -79,12 +80,12 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'events-differ-from-settled': always,
   },
   provider: {
-    'charge-missing': onceTheProviderWasAsked,
+    'payment-contradicts-provider': always,
+    'payment-differs-from-provider': onceTheProviderWasAsked,
     'given-back-otherwise': onceTheProviderWasAsked,
     'charged-twice': always,
     'charge-unfounded': always,
     'charge-differs-from-ledger': always,
-    'intent-unfounded': always,
     'given-back-twice': always,
     'given-back-unfounded': always,
     'given-back-differs-from-ledger': always,
@@ -136,7 +137,7 @@ export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, of
   const sql = loadStatements(import.meta.url, `checks/${file}.sql`, names.map(idOf));
   return names.map((name) => {
     const rule = ofFile[name]!;
-    const statement = sql[idOf(name)]!;
+    const statement = withPairs(sql[idOf(name)]!);
     const takesWindow = statement.includes('$1');
     const only = rule.holds === 'once others acted' ? oldestOfEach : oldestOf;
     return { ...rule, name, takesWindow, sql: only(statement) };

@@ -131,15 +131,23 @@ SELECT kind, id FROM (
   FROM auditor.charges JOIN ledger.transactions USING (txn_id)
   WHERE charges.status = 'pending' AND transactions.state IN ('failed', 'canceled')
   UNION ALL
-  -- Intents that no row names: whoever made one may have died, but nobody may confirm it.
+  -- Intents that no row names: whoever made one may have died, but nobody may confirm it. Those of
+  -- payments that have ended, which were listed before that.
   SELECT 'intent', intents.id, intents.seen_at
   FROM auditor.intents
   WHERE intents.status IN ('unconfirmed', 'pending')
     AND NOT EXISTS (SELECT FROM ledger.transactions
                     WHERE transactions.txn_id = intents.txn_id
-                      AND transactions.provider_intent_id = intents.id)
+                      AND transactions.provider_intent_id = intents.id
+                      AND transactions.state = 'pending')
+  UNION ALL
+  -- Intents of payments that have ended, and that no list has shown.
+  SELECT 'intent', provider_intent_id, settled_at
+  FROM ledger.transactions
+  WHERE kind = 'payment' AND state <> 'pending' AND provider_intent_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM auditor.intents WHERE intents.id = provider_intent_id)
 ) AS doubtful
-ORDER BY since
+ORDER BY since, kind DESC
 LIMIT $1
 
 -- name: findRefundsToReview

@@ -60,6 +60,9 @@ WITH booked AS MATERIALIZED (
   FROM auditor.provider_journal
   WHERE changed_at >= $1 AND changed_at < $2
     AND kind IN ('charge', 'refund') AND status = 'succeeded' AND partner_id IS NOT NULL
+    AND NOT EXISTS (
+      SELECT FROM auditor.returned WHERE id IN (returned.charge_id, returned.refund_id)
+    )
   GROUP BY kind, partner_id, currency
   UNION ALL
   SELECT 'payments', layer, partner_id, currency, number, amount FROM notified

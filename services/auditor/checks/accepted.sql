@@ -83,8 +83,7 @@ WHERE NOT EXISTS (
   )
 
 -- name: key_conflict_unfounded
--- Key conflict events without a request that lost, or of another partner, payment or amount than
--- its.
+-- Key conflict events without a request that lost, or of another partner or payment than its.
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
 WHERE outbox.event_type = 'payment.key_conflict'
@@ -97,21 +96,8 @@ WHERE outbox.event_type = 'payment.key_conflict'
       AND outbox.event_id = auditor.derive_id(
         'event', accepted.txn_id::text, 'payment.key_conflict', encode(accepted.fingerprint, 'hex')
       )
-      AND (
-        outbox.partner_id, outbox.payment_id,
-        outbox.payload::json ->> 'partner_id',
-        outbox.payload::json -> 'data' ->> 'id',
-        outbox.payload::json -> 'data' ->> 'fingerprint',
-        outbox.payload::json -> 'data' ->> 'amount',
-        outbox.payload::json -> 'data' ->> 'currency'
-      ) IS NOT DISTINCT FROM (
-        accepted.partner_id, coalesce(accepted.payment_id, accepted.txn_id),
-        accepted.partner_id,
-        accepted.txn_id::text,
-        encode(accepted.fingerprint, 'hex'),
-        accepted.amount::text,
-        accepted.currency
-      )
+      AND (outbox.partner_id, outbox.payment_id)
+        = (accepted.partner_id, coalesce(accepted.payment_id, accepted.txn_id))
     OFFSET 0
   )
 

@@ -106,100 +106,141 @@ WHERE outbox.event_type <> 'payment.key_conflict'
   )
 
 -- name: event_tells_otherwise
--- Events of a settlement that have another id, partner, payment, number, time, amount, currency or
--- end than the ledger's, or are in another bucket than their payment's; and those of a customer who
--- has to act, of an authorisation, or who disputes, that say another time for it, another dispute
--- than the one of that number, or that something else was captured.
+-- Events whose bytes are not those that follow from the ledger: what is published, and sent to
+-- partners, is a pure function of its rows, and is made here once more, in another language and by
+-- another hand. So nothing of it can be altered unseen: of a payment as it was when the event was
+-- written, which before its end is pending, and at a dispute has given back what was told by then.
 --
--- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
--- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
--- read.
+-- What no row keeps is taken from the event: of a customer who has to act the kind of action, and
+-- when that was noted, about when the event was written; and of a payment that lost its key when it
+-- was accepted.
 --
 -- A refund that failed may have the amount that was asked for, and of no currency; where its
 -- partner has no such payment it is ordered by itself.
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
-JOIN auditor.transactions_of($1, $2) AS transactions USING (txn_id)
+JOIN auditor.transactions_of($1, $2) AS booked USING (txn_id)
 LEFT JOIN ledger.disputes
   ON outbox.event_type = 'payment.disputed'
   AND disputes.txn_id = outbox.txn_id AND disputes.sequence = outbox.sequence
+LEFT JOIN LATERAL (
+  SELECT sum(refunds.amount) AS amount
+  FROM ledger.transactions AS refunds
+  WHERE outbox.event_type = 'payment.disputed'
+    AND refunds.payment_id = outbox.txn_id
+    AND refunds.kind = 'refund' AND refunds.state = 'succeeded'
+    AND coalesce(
+      (SELECT sequence FROM ledger.outbox AS told
+       WHERE told.payment_id = refunds.payment_id
+         AND told.txn_id = refunds.txn_id AND told.event_type = 'refund.succeeded'),
+      (SELECT sequence FROM auditor.published
+       WHERE published.txn_id = refunds.txn_id AND published.event_type = 'refund.succeeded')
+    ) < outbox.sequence
+  OFFSET 0
+) AS given_back ON true
+CROSS JOIN LATERAL (
+  SELECT booked.details::json AS details,
+         outbox.event_type IN ('payment.requires_action', 'payment.authorized') AS is_step,
+         -- What an event says, as text: nothing of one that was altered may be no JSON and end this.
+         CASE WHEN outbox.event_type = 'payment.requires_action' THEN
+           substring(outbox.payload FROM '"timestamp":"([-0-9]+T[0-9:]+\.[0-9]{3}Z)"') END AS asked_at,
+         substring(
+           outbox.payload FROM '"next_action":\{("type":"(?:[^"\\]|\\.)*",)"expires_at"'
+         ) AS action_type
+) AS its
 WHERE outbox.event_type <> 'payment.key_conflict'
   AND outbox.created_at >= $1 AND outbox.created_at < $2
   AND (
-    outbox.payment_id <> transactions.txn_id
-      AND outbox.payment_id IS DISTINCT FROM transactions.payment_id
+    outbox.payment_id <> booked.txn_id AND outbox.payment_id IS DISTINCT FROM booked.payment_id
     OR outbox.bucket <> ('x' || left(outbox.payment_id::text, 4))::bit(16)::integer % 64
-    OR transactions.state IN ('failed', 'canceled')
-      AND outbox.event_type NOT IN ('payment.requires_action', 'payment.authorized') AND (
-      outbox.payload::json -> 'data' -> 'failure' ->> 'code',
-      outbox.payload::json -> 'data' -> 'failure' ->> 'message'
-    ) IS DISTINCT FROM (transactions.failure_code, coalesce(transactions.failure_message, ''))
-    OR CASE
-      WHEN strpos(outbox.payload, concat(
-          ',"event_id":"', outbox.event_id, '","partner_id":"', transactions.partner_id,
-          '","txn_id":"', transactions.txn_id, '","payment_id":"', outbox.payment_id,
-          '","type":"', transactions.kind, '.', transactions.state, '","timestamp":"',
-          to_char(transactions.settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-          '","sequence":', outbox.sequence,
-          ',"data":{"id":"', transactions.txn_id, '","object":"', transactions.kind,
-          CASE WHEN transactions.payment_id IS NOT NULL
-            THEN concat('","payment":"', transactions.payment_id) END,
-          '","status":"', transactions.state, '","amount":', transactions.amount,
-          ',"currency":"', transactions.currency, '",'
-        )) > 0
-      AND outbox.event_type <> 'payment.captured'
-      THEN false
-      ELSE (
-        outbox.payload::json ->> 'event_id',
-        outbox.payload::json ->> 'partner_id',
-        outbox.payload::json ->> 'txn_id',
-        outbox.payload::json ->> 'payment_id',
-        outbox.payload::json ->> 'type',
-        CASE outbox.event_type
-          WHEN 'payment.requires_action'
-          THEN (outbox.payload::json -> 'data' -> 'next_action' ->> 'expires_at')::timestamptz
-          ELSE (outbox.payload::json ->> 'timestamp')::timestamptz
-        END,
-        outbox.payload::json ->> 'sequence',
-        outbox.payload::json -> 'data' ->> 'id',
-        outbox.payload::json -> 'data' ->> 'payment',
-        outbox.payload::json -> 'data' ->> 'status',
-        outbox.payload::json -> 'data' ->> 'amount',
-        outbox.payload::json -> 'data' ->> 'currency',
-        outbox.payload::json -> 'data' -> 'dispute' ->> 'id',
-        outbox.payload::json -> 'data' -> 'dispute' ->> 'amount',
-        outbox.payload::json -> 'data' -> 'dispute' ->> 'reason',
-        CASE outbox.event_type
-          WHEN 'payment.captured' THEN outbox.payload::json -> 'data' ->> 'amount_captured'
-        END
-      ) IS DISTINCT FROM (
-        outbox.event_id::text,
-        transactions.partner_id,
-        transactions.txn_id::text,
-        outbox.payment_id::text,
-        outbox.event_type,
-        CASE outbox.event_type
-          WHEN 'payment.requires_action' THEN transactions.action_expires_at
-          WHEN 'payment.disputed' THEN disputes.created_at
-          WHEN 'payment.authorized' THEN transactions.authorized_at
-          ELSE transactions.settled_at
-        END,
-        outbox.sequence::text,
-        transactions.txn_id::text,
-        transactions.payment_id::text,
-        CASE outbox.event_type
-          WHEN 'payment.requires_action' THEN 'pending'
-          WHEN 'payment.authorized' THEN 'authorized'
-          ELSE transactions.state
-        END,
-        coalesce(transactions.amount, transactions.requested_amount)::text,
-        transactions.currency,
-        disputes.dispute_id,
-        disputes.amount::text,
-        disputes.reason,
-        CASE outbox.event_type WHEN 'payment.captured' THEN transactions.amount_captured::text END
+    OR asked_at NOT BETWEEN auditor.as_told(outbox.created_at - interval '1 minute')
+      AND auditor.as_told(outbox.created_at + interval '1 minute')
+    OR outbox.payload IS DISTINCT FROM concat(
+      '{"schema":1,"event_id":"', outbox.event_id, '","partner_id":', to_json(booked.partner_id),
+      ',"txn_id":"', booked.txn_id, '","payment_id":"', outbox.payment_id,
+      '","type":"', CASE WHEN is_step OR outbox.event_type = 'payment.disputed'
+        THEN outbox.event_type ELSE booked.kind || '.' || booked.state END,
+      '","timestamp":"', CASE outbox.event_type
+        WHEN 'payment.requires_action' THEN asked_at
+        WHEN 'payment.authorized' THEN auditor.as_told(booked.authorized_at)
+        WHEN 'payment.disputed' THEN auditor.as_told(disputes.created_at)
+        ELSE auditor.as_told(booked.settled_at)
+      END, '","sequence":', outbox.sequence,
+      ',"data":{"id":"', booked.txn_id, '","object":"', booked.kind,
+      '","payment":"' || booked.payment_id,
+      '","status":"', CASE outbox.event_type
+        WHEN 'payment.requires_action' THEN 'pending'
+        WHEN 'payment.authorized' THEN 'authorized'
+        ELSE booked.state
+      END, '"', ',"amount":' || coalesce(booked.amount, booked.requested_amount),
+      ',"currency":"' || booked.currency || '"',
+      ',"payment_method":' || to_json(booked.payment_method)::text,
+      ',"return_url":' || to_json(its.details ->> 'returnUrl')::text,
+      ',"capture_method":' || to_json(its.details ->> 'captureMethod')::text,
+      ',"reference":' || to_json(booked.reference)::text,
+      ',"description":' || to_json(its.details ->> 'description')::text,
+      ',"metadata":' || auditor.sorted_metadata(its.details -> 'metadata'),
+      ',"reason":' || to_json(its.details ->> 'reason')::text,
+      CASE WHEN its.details ->> 'captureMethod' IS NOT NULL THEN
+        ',"amount_captured":' || CASE WHEN is_step THEN 0 ELSE coalesce(booked.amount_captured, 0) END
+      END,
+      CASE WHEN booked.kind = 'payment' THEN ',"amount_refunded":' || coalesce(given_back.amount, 0) END,
+      ',"created_at":"', auditor.as_told(booked.created_at), '","settled_at":',
+      CASE WHEN is_step THEN 'null' ELSE '"' || auditor.as_told(booked.settled_at) || '"' END,
+      CASE WHEN NOT is_step THEN concat(
+        ',"failure":{"code":' || to_json(booked.failure_code)::text
+          || ',"message":' || to_json(coalesce(booked.failure_message, ''))::text || '}',
+        CASE WHEN booked.payment_id IS NULL THEN ',"provider":{"name":' || to_json(booked.provider)::text
+          || ',"charge_id":' || to_json(booked.provider_charge_id)::text || '}' END
+      ) END,
+      CASE outbox.event_type
+        WHEN 'payment.requires_action' THEN concat(
+          ',"next_action":{', action_type, '"expires_at":"', auditor.as_told(booked.action_expires_at), '"}'
+        )
+        WHEN 'payment.disputed' THEN concat(
+          ',"dispute":{"id":', to_json(disputes.dispute_id), ',"amount":', disputes.amount,
+          ',"reason":', to_json(disputes.reason), '}'
+        )
+      END,
+      '}}'
+    )
+  )
+UNION ALL
+SELECT outbox.event_id::text, outbox.created_at
+FROM ledger.outbox
+CROSS JOIN LATERAL (
+  SELECT * FROM auditor.accepted
+  WHERE accepted.txn_id = outbox.txn_id AND outbox.event_id = auditor.derive_id(
+    'event', outbox.txn_id::text, outbox.event_type, encode(accepted.fingerprint, 'hex')
+  )
+  OFFSET 0
+) AS loser
+CROSS JOIN LATERAL (
+  SELECT substring(outbox.payload FROM '"timestamp":"([^"]*)"') AS accepted_at,
+         substring(outbox.payload FROM ',("reason":"(?:[^"\\]|\\.)*")\}\}$') AS reason
+) AS said
+WHERE outbox.event_type = 'payment.key_conflict'
+  AND outbox.created_at >= $1 AND outbox.created_at < $2
+  AND (
+    outbox.payload IS DISTINCT FROM concat(
+      '{"schema":1,"event_id":"', outbox.event_id, '","partner_id":', to_json(loser.partner_id),
+      ',"txn_id":"', loser.txn_id,
+      '","payment_id":"', coalesce(loser.payment_id, loser.txn_id),
+      '","type":"payment.key_conflict","timestamp":"', accepted_at,
+      '","data":{"id":"', loser.txn_id, '","object":"', loser.kind,
+      '","payment":"' || loser.payment_id,
+      '","fingerprint":"', encode(loser.fingerprint, 'hex'), '"', ',"amount":' || loser.amount,
+      CASE WHEN loser.payment_id IS NULL THEN ',"currency":"' || loser.currency || '"' END,
+      ',' || said.reason, '}}'
+    )
+    OR auditor.time_told(accepted_at) IS NULL
+    -- What follows a payment has nothing else in its hash.
+    OR loser.payment_id IS NOT NULL AND NOT EXISTS (
+      SELECT FROM generate_series(1, 9) AS response_version
+      WHERE loser.rest = auditor.hash_rest(
+        response_version, auditor.time_told(accepted_at), NULL, NULL, '{' || said.reason || '}'
       )
-    END
+    )
   )
 
 -- name: sequence_has_a_gap

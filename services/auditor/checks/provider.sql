@@ -6,29 +6,25 @@
 -- What the journal has of the provider is of the window in which it last learned something new of
 -- it, by the database's clock: a list may be read days later.
 
--- name: charge_missing
--- Card payments that succeeded or were captured and of which the provider has no successful charge.
-WITH touched AS MATERIALIZED (
-  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
-  UNION
-  SELECT txn_id FROM auditor.charges WHERE changed_at >= $1 AND changed_at < $2
-)
-SELECT txn_id::text AS id, settled_at AS since
-FROM touched
-CROSS JOIN LATERAL (
-  SELECT kind, state, settled_at, payment_method FROM ledger.transactions
-  WHERE transactions.txn_id = touched.txn_id OFFSET 0
-) AS booked
-WHERE kind = 'payment' AND state IN ('succeeded', 'captured') AND payment_method IS NOT NULL
-  AND NOT EXISTS (
-    SELECT FROM auditor.charges
-    WHERE charges.txn_id = touched.txn_id AND charges.status = 'succeeded'
-    OFFSET 0
-  )
+-- name: payment_contradicts_provider
+-- Card payments that the provider shows otherwise than the ledger has them, for good, and intents of
+-- ours that no payment names and that somebody has confirmed all the same: provider-pairs.ts has
+-- every pair. Money that was taken for a payment that had ended without it is among them.
+SELECT id, since
+FROM auditor.provider_pairs($1, $2)
+WHERE pair IN (/* payments: drift */)
+
+-- name: payment_differs_from_provider
+-- Card payments that the provider shows otherwise than the ledger has them, as long as one of the
+-- two is only behind: money held of one that has ended, or an intent that may still be confirmed.
+-- One that is pending is the workers' to finish already, unless it is said to wait for others.
+SELECT id, since
+FROM auditor.provider_pairs($1, $2)
+WHERE pair IN (/* payments: in flight */) AND NOT is_left
 
 -- name: given_back_otherwise
 -- Refunds of cards that ended otherwise at the provider than in the ledger: one that succeeded gave
--- money back there, and of one that failed none went back.
+-- money back there, and of one that failed none went back. provider-pairs.ts has every pair.
 WITH touched AS MATERIALIZED (
   SELECT txn_id FROM auditor.settled_between($1, $2) WHERE kind = 'refund'
   UNION
@@ -42,16 +38,26 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
   SELECT payment_method FROM ledger.transactions WHERE txn_id = booked.payment_id OFFSET 0
 ) AS payments
+CROSS JOIN LATERAL (
+  SELECT CASE
+      WHEN bool_or(status = 'succeeded') THEN 'succeeded'
+      WHEN bool_or(status = 'pending') THEN 'pending'
+      WHEN count(*) > 0 THEN 'failed'
+      ELSE 'none'
+    END AS state
+  FROM auditor.refunds
+  WHERE refunds.txn_id = booked.txn_id
+  OFFSET 0
+) AS made
 WHERE booked.kind = 'refund' AND booked.state <> 'pending' AND payments.payment_method IS NOT NULL
-  AND (booked.state = 'succeeded') <> EXISTS (
-    SELECT FROM auditor.refunds
-    WHERE refunds.txn_id = booked.txn_id
-      AND (refunds.status = 'succeeded' OR booked.state = 'failed' AND refunds.status = 'pending')
-    OFFSET 0
-  )
+  AND concat_ws(' ', booked.state, made.state) IN (/* refunds: in flight */)
 
 -- name: charged_twice
--- Transactions that were charged more than once: there is never a second successful charge.
+-- Transactions that were charged more than once: there is never a second successful charge, but for
+-- one that an operator gave back.
+WITH given_back AS MATERIALIZED (
+  SELECT charge_id FROM auditor.returned
+)
 SELECT txn_id::text AS id, since
 FROM (
   SELECT DISTINCT txn_id FROM auditor.charges WHERE changed_at >= $1 AND changed_at < $2
@@ -59,6 +65,7 @@ FROM (
 CROSS JOIN LATERAL (
   SELECT max(created_at) AS since, count(*) AS number FROM auditor.charges
   WHERE charges.txn_id = touched.txn_id AND status = 'succeeded'
+    AND charges.id NOT IN (SELECT charge_id FROM given_back)
 ) AS made
 WHERE number > 1
 
@@ -76,11 +83,12 @@ WHERE charges.txn_id IS NOT NULL
       AND transactions.provider_intent_id = charges.intent_id
     OFFSET 0
   )
+  AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.charge_id = charges.id)
 
 -- name: charge_differs_from_ledger
--- Charges that took another amount, currency or partner's money than the payment says, are another
--- charge than it names, or are of one that failed or was cancelled. Of a payment that was captured
--- that is what was captured; of one that is being captured, what that capture asks for.
+-- Charges that took another amount, currency or partner's money than the payment says, or are another
+-- charge than it names. Of a payment that was captured that is what was captured; of one that is
+-- being captured, what that capture asks for.
 WITH touched AS MATERIALIZED (
   SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
   UNION
@@ -106,24 +114,10 @@ WHERE charges.status = 'succeeded'
         ),
         transactions.currency, transactions.partner_id
       )
-    OR transactions.state IN ('failed', 'canceled')
     OR transactions.state IN ('succeeded', 'captured')
       AND charges.id IS DISTINCT FROM transactions.provider_charge_id
   )
-
--- name: intent_unfounded
--- Intents of ours that were confirmed and that no payment names.
-SELECT intents.id, intents.created_at AS since
-FROM auditor.intents
-WHERE intents.status IN ('pending', 'succeeded')
-  AND intents.changed_at >= $1 AND intents.changed_at < $2
-  AND NOT EXISTS (
-    SELECT FROM ledger.transactions
-    WHERE transactions.txn_id = intents.txn_id
-      AND transactions.kind = 'payment'
-      AND transactions.provider_intent_id = intents.id
-    OFFSET 0
-  )
+  AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.charge_id = charges.id)
 
 -- name: given_back_twice
 -- Refunds that the provider made more than once.
@@ -139,7 +133,7 @@ WHERE number > 1
 
 -- name: given_back_unfounded
 -- Refunds of our charges at the provider that are none of the ledger's: made by hand, or of another
--- payment's charge.
+-- payment's charge, and not by an operator of what was taken wrongly.
 SELECT refunds.id, refunds.created_at AS since
 FROM auditor.refunds
 WHERE refunds.status <> 'failed'
@@ -152,6 +146,7 @@ WHERE refunds.status <> 'failed'
       AND payments.provider_intent_id = refunds.intent_id
     OFFSET 0
   )
+  AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.refund_id = refunds.id)
 
 -- name: given_back_differs_from_ledger
 -- Refunds at the provider of another amount, currency or partner than the ledger's, or that are
@@ -169,6 +164,7 @@ WHERE refunds.status <> 'failed'
     OR transactions.state = 'succeeded'
       AND refunds.id IS DISTINCT FROM transactions.provider_refund_id
   )
+  AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.refund_id = refunds.id)
 
 -- name: dispute_untold
 -- Disputes at the provider that the ledger has not noted of their payment: a webhook that was lost,

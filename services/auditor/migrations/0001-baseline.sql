@@ -194,9 +194,9 @@ END
 $$;
 CREATE TRIGGER journal_notes_changes BEFORE UPDATE ON provider_journal
   FOR EACH ROW WHEN (
-    (NEW.status, NEW.amount, NEW.currency, NEW.intent_id, NEW.txn_id, NEW.partner_id)
+    (NEW.status, NEW.waits_for, NEW.amount, NEW.currency, NEW.intent_id, NEW.txn_id, NEW.partner_id)
     IS DISTINCT FROM
-    (OLD.status, OLD.amount, OLD.currency, OLD.intent_id, OLD.txn_id, OLD.partner_id)
+    (OLD.status, OLD.waits_for, OLD.amount, OLD.currency, OLD.intent_id, OLD.txn_id, OLD.partner_id)
   ) EXECUTE FUNCTION note_change();
 CREATE VIEW intents AS SELECT * FROM provider_journal WHERE kind = 'intent';
 CREATE VIEW charges AS SELECT * FROM provider_journal WHERE kind = 'charge';
@@ -317,6 +317,31 @@ FROM operator_acts
 WHERE act = 'acknowledge'
 GROUP BY subject;
 
+-- Money of a payment that had ended without it, or was paid by another intent, and that an operator
+-- gave back (`give-back` of `intent:<txn_id>/<intent id>`): the charge, and the refund of all of it,
+-- which carries the payment's id where a refund of a partner's carries its own.
+CREATE VIEW returned AS
+SELECT charges.id AS charge_id, refunds.id AS refund_id
+FROM (
+  SELECT DISTINCT subject,
+         CASE WHEN subject ~ '^intent:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/'
+           THEN substr(subject, 8, 36)::uuid END AS txn_id
+  FROM operator_acts
+  WHERE act = 'give-back'
+) AS acts
+CROSS JOIN LATERAL (
+  SELECT * FROM provider_journal
+  WHERE kind = 'charge' AND provider_journal.txn_id = acts.txn_id AND status = 'succeeded'
+    AND subject = concat('intent:', acts.txn_id, '/', intent_id)
+  OFFSET 0
+) AS charges
+CROSS JOIN LATERAL (
+  SELECT * FROM provider_journal
+  WHERE kind = 'refund' AND provider_journal.txn_id = acts.txn_id AND status = 'succeeded'
+    AND (intent_id, amount, currency) = (charges.intent_id, charges.amount, charges.currency)
+  OFFSET 0
+) AS refunds;
+
 -- The ids of this system once more, in another language and by another hand: SHA-256 over each part
 -- behind its length, cut to 16 bytes and marked as UUIDv8 (RFC 9562).
 CREATE FUNCTION derive_id(VARIADIC parts text[]) RETURNS uuid
@@ -334,6 +359,38 @@ BEGIN
   id := set_byte(id, 8, get_byte(id, 8) & 63 | 128);
   RETURN encode(id, 'hex')::uuid;
 END
+$$;
+
+-- A time as partners are told it: RFC 3339, UTC, milliseconds.
+CREATE FUNCTION as_told(at timestamptz) RETURNS text
+LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
+  SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+-- The same read back; null for any other text.
+CREATE FUNCTION time_told(told text) RETURNS timestamptz
+LANGUAGE plpgsql STABLE STRICT AS $$
+BEGIN
+  RETURN CASE WHEN auditor.as_told(told::timestamptz) = told THEN told::timestamptz END;
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END
+$$;
+
+-- Metadata as partners are told it: sorted by name as JavaScript compares texts, by their UTF-16
+-- units, so that what is beyond the first 65 536 characters comes right after U+D7FF; and before all
+-- others the names that JavaScript takes for the index of an array.
+CREATE FUNCTION sorted_metadata(metadata json) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+  SELECT concat('{', string_agg(
+    concat(to_json(key), ':', to_json(value)), ','
+    ORDER BY
+      CASE WHEN key ~ '^(0|[1-9][0-9]{0,9})$' THEN
+        CASE WHEN key::bigint < 4294967295 THEN key::bigint END
+      END NULLS LAST,
+      regexp_replace(key, '([\U00010000-\U0010FFFF])', U&'\D7FF' || '\1', 'g') COLLATE "C"
+  ), '}')
+  FROM json_each_text(metadata)
 $$;
 
 -- A hash of what the ledger keeps of a request as it came, so that the evidence of it is short. What
@@ -403,6 +460,80 @@ RETURNS SETOF ledger.transactions
 LANGUAGE sql STABLE AS $$
   SELECT * FROM ledger.transactions
   WHERE settled_at >= since AND settled_at < until OR state = 'pending' AND until = 'infinity'
+$$;
+
+-- Card payments beside the intent that they name, and intents that no payment names, of a window of
+-- time: what each side says, as provider-pairs.ts has it. `is_left` to the workers is one that is
+-- pending and, as waiting_outside has it, waits for nobody else.
+CREATE FUNCTION provider_pairs(since timestamptz, until timestamptz)
+RETURNS TABLE (id text, pair text, is_left boolean, since timestamptz)
+LANGUAGE sql STABLE AS $$
+  WITH touched AS MATERIALIZED (
+    SELECT txn_id FROM auditor.settled_between($1, $2)
+    WHERE kind = 'payment' AND payment_method IS NOT NULL
+    UNION
+    SELECT txn_id FROM auditor.provider_journal
+    WHERE kind <> 'dispute' AND txn_id IS NOT NULL AND changed_at >= $1 AND changed_at < $2
+  ), given_back AS MATERIALIZED (
+    SELECT charge_id FROM auditor.returned
+  ), beside AS (
+    SELECT booked.txn_id::text AS id, booked.txn_id, booked.provider_intent_id AS intent_id,
+           booked.closed_by, booked.state = 'pending' AS is_pending,
+           CASE WHEN booked.state = 'pending' AND booked.authorized_at IS NOT NULL
+             THEN 'authorized' ELSE booked.state END AS ledger,
+           coalesce(booked.settled_at, booked.authorized_at, booked.created_at) AS since
+    FROM touched
+    CROSS JOIN LATERAL (
+      SELECT * FROM ledger.transactions
+      WHERE transactions.txn_id = touched.txn_id
+        AND kind = 'payment' AND payment_method IS NOT NULL
+      OFFSET 0
+    ) AS booked
+    UNION ALL
+    SELECT intents.id, intents.txn_id, intents.id, NULL, false, 'none', intents.created_at
+    FROM touched
+    CROSS JOIN LATERAL (
+      SELECT * FROM auditor.intents WHERE intents.txn_id = touched.txn_id OFFSET 0
+    ) AS intents
+    WHERE NOT EXISTS (
+      SELECT FROM ledger.transactions
+      WHERE transactions.txn_id = intents.txn_id
+        AND transactions.kind = 'payment'
+        AND transactions.provider_intent_id = intents.id
+      OFFSET 0
+    )
+  )
+  SELECT beside.id,
+         concat_ws(' ', ledger, CASE
+           WHEN intents.id IS NULL THEN 'none'
+           WHEN intents.status = 'failed' THEN 'canceled'
+           WHEN intents.status <> 'pending' THEN intents.status
+           WHEN intents.waits_for = 'partner' THEN 'held'
+           ELSE coalesce(intents.waits_for, 'bank')
+         END, charge),
+         is_pending AND (
+           intents.waits_for IS NULL OR intents.waits_for = 'partner' AND closed_by IS NOT NULL
+         ),
+         greatest(beside.since, intents.changed_at, charged_at)
+  FROM beside
+  LEFT JOIN LATERAL (
+    SELECT * FROM auditor.intents
+    WHERE intents.id = beside.intent_id AND intents.txn_id = beside.txn_id
+    OFFSET 0
+  ) AS intents ON true
+  CROSS JOIN LATERAL (
+    SELECT max(charges.changed_at) AS charged_at, CASE
+        WHEN bool_or(charges.status = 'succeeded' AND charge_id IS NULL) THEN 'succeeded'
+        WHEN bool_or(charge_id IS NOT NULL) THEN 'returned'
+        WHEN bool_or(charges.status = 'pending') THEN 'pending'
+        WHEN count(*) > 0 THEN 'failed'
+        ELSE 'none'
+      END AS charge
+    FROM auditor.charges
+    LEFT JOIN given_back ON given_back.charge_id = charges.id
+    WHERE charges.txn_id = beside.txn_id AND charges.intent_id = beside.intent_id
+    OFFSET 0
+  ) AS charged
 $$;
 
 -- What a layer has of the payments and events that others have in a window of time. Nearly all of it
@@ -747,6 +878,6 @@ ON scheduled_audit TO triplock_auditor;
 GRANT SELECT, INSERT ON audit_slices TO triplock_auditor;
 GRANT SELECT, INSERT, DELETE ON doubted_slices TO triplock_auditor;
 GRANT SELECT, UPDATE (next_nth, begun_at) ON full_audit TO triplock_auditor;
-GRANT SELECT ON operator_acts, acknowledged, intents, charges, refunds, disputes, waiting_outside,
+GRANT SELECT ON operator_acts, acknowledged, returned, intents, charges, refunds, disputes, waiting_outside,
   waiting_deliveries, undelivered
 TO triplock_auditor;

@@ -232,18 +232,19 @@ const harmsAtProvider: Record<string, readonly Harm[]> = {
       find: async (scene) => ({ ...(await card('chargeId').find(scene)), id: 'ch-elsewhere' }),
     }),
     ledger('provider_charge_id', `'ch-1'`, card('paid', 'chargeId')),
-    ledger('state', `'failed'`, card('paid', 'chargeId'), failed),
   ],
-  'charge-missing': [
+  'payment-contradicts-provider': [
+    add('auditor.provider_journal', ({ system }) =>
+      bookAtProvider(system, { kind: 'intent', of: aPayment(), intentId: 'pi-3' }),
+    ),
+    ledger('state', `'failed'`, card('paid'), failed),
+    ledger('state', `'canceled'`, card('paid'), failed),
+  ],
+  'payment-differs-from-provider': [
     remove('auditor.provider_journal', card('chargeId', 'paid')),
     journal('status', `'failed'`, 'chargeId', 'paid'),
     journal('kind', `'refund'`, 'chargeId', 'paid'),
     journal('txn_id', 'gen_random_uuid()', 'chargeId', 'paid'),
-  ],
-  'intent-unfounded': [
-    add('auditor.provider_journal', ({ system }) =>
-      bookAtProvider(system, { kind: 'intent', of: aPayment(), intentId: 'pi-3' }),
-    ),
   ],
   'given-back-twice': [
     {

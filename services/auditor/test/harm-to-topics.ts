@@ -144,7 +144,6 @@ const harmsToAccepted: Record<string, readonly Harm[]> = {
     }),
     outbox('partner_id', `'globex'`, conflictEvent),
     outbox('payment_id', 'gen_random_uuid()', conflictEvent),
-    outbox('payload', `replace(payload, ':7,', ':8,')`, conflictEvent),
   ],
   'refused-record-not-dead-lettered': [
     add('auditor.accepted_refused', async ({ system }) => {
@@ -223,6 +222,9 @@ const harmsToEvents: Record<string, readonly Harm[]> = {
     outbox('payload', `replace(payload, '"expires_at":"2', '"expires_at":"3')`, askedCard('event')),
     outbox('payload', `replace(payload, '"pending"', '"failed"')`, askedCard('event')),
     change('ledger.transactions.failure_message', `'another'`, failedEvent),
+    outbox('payload', `replace(payload, ':7,', ':8,')`, conflictEvent),
+    outbox('payload', `'no JSON'`, conflictEvent),
+    outbox('payload', `'no JSON'`, askedCard('event')),
   ],
   'sequence-has-a-gap': [
     outbox('sequence', 'sequence + 10', paidSequence),

@@ -110,6 +110,7 @@ export const harmsToWebhooks: Record<string, readonly Harm[]> = {
     ...bothEvents((rows) => delivery('txn_id', 'gen_random_uuid()', rows)),
     ...bothEvents((rows) => delivery('body', `replace(body, '250,', '251,')`, rows)),
     ...bothEvents((rows) => delivery('body', `replace(body, 'p":"20', 'p":"10')`, rows)),
+    ...bothEvents((rows) => delivery('body', `'{}'`, rows)),
   ],
   'delivery-differs-from-attempts': [
     // Called delivered, and nobody ever sent it.

@@ -155,6 +155,27 @@ export function cardHops(ledger: Ledger, refunds: FollowUps) {
       const settled = (await refunds.find(txnId))!;
       return followUpEventOf({ followUp: settled, orderedBy: paymentId, sequence });
     },
+    /** A refund that the provider refused, by its own id. */
+    failRefund: async ({ txnId, acceptedAt }: AcceptedFollowUp, refundId: string) => {
+      const { version } = (await refunds.find(txnId))!;
+      const failure = { code: 'declined', message: 'no' };
+      const end = { result: { state: 'failed', failure }, refundId } as const;
+      await refunds.settle({
+        ...end,
+        txnId,
+        version,
+        settledAt: settledAt({ acceptedAt }),
+        traceparent,
+      });
+    },
+    /** A card that ends without money: it failed, or what it held was let go. */
+    endCard: async (payment: AcceptedPayment, state: 'failed' | 'canceled') => {
+      const { txnId } = payment;
+      const { version } = (await ledger.find(txnId))!;
+      const failure = { code: 'payment_canceled', message: 'no' };
+      const end = { result: { state, failure }, settledAt: settledAt(payment), traceparent };
+      await ledger.settle({ txnId, version, ...end });
+    },
     /** Notes that the money of a posted card is held, and tells of it. */
     authorize: async ({ txnId }: AcceptedPayment, intentId: string): Promise<PaymentEvent> => {
       const { version } = (await ledger.find(txnId))!;
