@@ -111,8 +111,27 @@ const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
 /** What Stripe reports: stripe-webhooks.test.ts fails there, and the scenario `disputed` kills. */
 const pointsOfReports = ['worker.disputed'];
 
+/** Where a card comes to that is refused. */
+const pointOfRefusals = 'worker.given-up';
+
+test('a worker that is killed between cancelling a refused card and settling it leaves the bank’s reason', async (context) => {
+  const stripe = await createTestStripe(context);
+  const { aRefunding } = refundingAt(() => stripe);
+  const { worker, work, pay, settings } = await aRefunding(context);
+  await worker.consumer.close();
+  const card = aPayment({ paymentMethod: 'pm_card_chargeDeclinedInsufficientFunds' });
+  await pay(card);
+  const crash = { CRASH_POINTS: `${pointOfRefusals}=kill` };
+  const killed = start(context, { ...(await anew(settings, stripe)), ...crash });
+  assert.equal((await killed.ended).signal, 'SIGKILL');
+  assert.equal((await worker.ledger.find(card.txnId))?.state, 'pending');
+  await work().allCommitted();
+  const ended = await worker.ledger.find(card.txnId);
+  assert.deepEqual([ended?.state, ended?.failure?.code], ['failed', 'insufficient_funds']);
+});
+
 test('a worker that is killed at every point of their way charges a card and gives back of it once', async (context) => {
-  const tried = new Set([...points, ...pointsOfHolds, ...pointsOfReports]);
+  const tried = new Set([...points, ...pointsOfHolds, ...pointsOfReports, pointOfRefusals]);
   assert.deepEqual(tried, new Set(ledgerWorker.crashPoints));
   const stripe = await createTestStripe(context);
   const { aRefunding, providerGaveBack } = refundingAt(() => stripe);
