@@ -31,8 +31,17 @@ export type FollowUpOutcome =
    * cancellation is under way: the row is looked at again when it is due.
    */
   | { outcome: 'waiting' }
+  /**
+   * The ledger was set back since its payment was accepted: before anything is decided of it, the
+   * provider has to be asked for every refund that it made of this charge, and `recall` told. It is
+   * due at once.
+   */
+  | { outcome: 'unasked'; paymentId: TxnId }
   /** The key belongs to another request, which was first. */
   | { outcome: 'key-conflict'; winner: Fingerprint };
+
+/** A refund of ours that the provider shows; with a failure where it gave nothing back. */
+export type GivenBack = { txnId: TxnId; amount: bigint; failure?: Failure };
 
 /** A refund whose amount no other refund can take, and the charge that it is of. */
 export type ReservedFollowUp = FollowUp & Required<Pick<FollowUp, 'money' | 'provider'>>;
@@ -94,6 +103,14 @@ export type FollowUps = {
   settle(request: SettleFollowUpRequest): Promise<SettleOutcome>;
   /** Stores the provider's id of a refund that the provider has yet to finish. */
   storeRefundId(request: StoreRefundIdRequest): Promise<StoreIntentOutcome>;
+  /**
+   * Notes every refund of ours that the provider shows of a payment. From then on each is given the
+   * amount and the end that it has there, whatever order they are decided in, and no other gets any
+   * of it; and `post` no longer answers `unasked` for this payment. Absent where it never does.
+   *
+   * @param request.refunds all of them: what is not there counts as never made.
+   */
+  recall?(request: { paymentId: TxnId; refunds: readonly GivenBack[] }): Promise<void>;
   /** Tells the partner, by an event, that the key was used for two refunds. Once per loser. */
   recordKeyConflict(posting: FollowUpPosting): Promise<EventId>;
   find(txnId: TxnId): Promise<FollowUp | undefined>;

@@ -7,6 +7,7 @@ export * from './postgres/payments.ts';
 export * from './postgres/follow-ups.ts';
 export { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
 export * from './follow-ups.ts';
+export * from './recovery.ts';
 export * from './rows.ts';
 export * from './store.ts';
 export * from './unfinished.ts';

@@ -5,8 +5,10 @@ import type { Outbox } from './outbox.ts';
 import { openAnnouncer, openPostgresOutbox } from './postgres/outbox.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
 import { openPostgresFollowUps } from './postgres/follow-ups.ts';
+import { openPostgresRecovery } from './postgres/recovery.ts';
 import { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
 import type { FollowUps } from './follow-ups.ts';
+import type { Recovery } from './recovery.ts';
 import type { TakeDue, WakeDue } from './unfinished.ts';
 
 /** Every port of one ledger, over one connection: closing the ledger or the outbox closes it. */
@@ -22,6 +24,8 @@ export type LedgerPorts = {
    * @throws PostgresDurabilityError when a crash of the server may lose it.
    */
   readDurability?: () => Promise<Durability>;
+  /** Absent where nothing is taken over after the ledger was set back. */
+  recovery?: Recovery;
 };
 
 /** A kind of database that a ledger and its outbox can be kept in. */
@@ -89,6 +93,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
       takeDue: takeDueFrom(database),
       wakeDue: wakeDueIn(database),
       readDurability: () => readDurability(database),
+      recovery: openPostgresRecovery(database),
     };
   },
 };

@@ -82,6 +82,8 @@ export function openCircuitBreaker(
     cancelIntent: (query) => send('cancelIntent', () => provider.cancelIntent(query)),
     refund: (request) => send('refund', () => provider.refund(request)),
     findRefund: (request) => send('findRefund', () => provider.findRefund(request)),
+    listRefunds: (intent) => send('listRefunds', () => provider.listRefunds(intent)),
+    listDisputes: (query) => send('listDisputes', () => provider.listDisputes(query)),
     callersMax: () => (closed || leftAloneMs() > 0 ? 0 : circuit.callersMax()),
     close: () => (closed = true),
   };

@@ -187,6 +187,35 @@ export type RefundAtProvider =
   | { outcome: 'refused'; failure: Failure; refundId?: string }
   | Unknown;
 
+/** A refund of ours as the provider shows it in the list of its intent. */
+export type ListedRefund = {
+  readonly txnId: TxnId;
+  readonly refundId: string;
+  /** Minor units of the intent's currency. */
+  readonly amount: bigint;
+  /** Why it gave nothing back in the end; absent where it did, or may yet. */
+  readonly failure?: Failure;
+};
+
+/** Every refund of ours of one intent, or that nobody knows. */
+export type ListedRefunds = { outcome: 'listed'; refunds: readonly ListedRefund[] } | Unknown;
+
+/** A dispute as the provider shows it. */
+export type ListedDispute = {
+  readonly disputeId: string;
+  readonly intentId: string;
+  /** Minor units of this currency, 0 or more. */
+  readonly amount: bigint;
+  /** ISO 4217, in capitals. */
+  readonly currency: string;
+  /** In the provider's words, such as `fraudulent`. */
+  readonly reason: string;
+};
+
+/** Some disputes, newest first, and where the next page begins; absent on the last one. */
+export type ListedDisputes =
+  { outcome: 'listed'; disputes: readonly ListedDispute[]; next?: string } | Unknown;
+
 /**
  * For how long a provider surely gives the same answer to the same caller, milliseconds. Stripe
  * keeps an idempotency key for 24 hours at least (docs.stripe.com/api/idempotent_requests); the
@@ -242,6 +271,13 @@ export type Provider = {
    * consistent, by the transaction id that every refund of ours carries.
    */
   findRefund(request: RefundRequest): Promise<RefundAtProvider | { outcome: 'none' }>;
+  /**
+   * Every refund of ours that an intent has, by its list, which is consistent: what was given back
+   * before a ledger was set back.
+   */
+  listRefunds(intent: Pick<IntentQuery, 'intentId' | 'money'>): Promise<ListedRefunds>;
+  /** A page of the disputes that were made since a time, of whatever intent; `after` is a `next`. */
+  listDisputes(query: { since: Date; after?: string }): Promise<ListedDisputes>;
 };
 
 /** What a log may show of a provider's error: neither keys nor cards nor secrets. */

@@ -230,7 +230,11 @@ function splitLate(finding: DatedFinding, { customerOverdueMs }: Auditor): Dated
  */
 export function resultOf(seen: Observations, { final }: { final: boolean }): AuditResult {
   const inFlight = [...findingsThatHold('in the end', seen), ...sumsThatDiffer(seen)];
-  const drift = findingsThatHold('always', seen);
+  // After the database was set back events go ahead of what they tell, until that is taken over.
+  const isTakenOver = inFlight.every(({ check }) => check !== 'told-otherwise');
+  const always = findingsThatHold('always', seen);
+  if (!isTakenOver) inFlight.push(...always);
+  const drift = isTakenOver ? always : [];
   const settledDown = inFlight.length === 0 && Object.values(seen.lag).every((lag) => lag === 0);
   if (final) drift.push(...inFlight, ...lagging(seen.lag));
   return {

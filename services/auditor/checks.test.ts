@@ -95,6 +95,10 @@ const unharmed: Readonly<Record<string, string>> = {
   'auditor.provider_journal.changed_at':
     'the window that it is in: an audit of everything has no window',
   'auditor.audit_slices*': 'its hash is over all of it: slices.test.ts alters and removes one',
+  'ledger.given_back*':
+    'what the provider showed once: the ledger is compared with its lists themselves',
+  'ledger.recalled*': 'of which payments it was asked: it is asked once more where that is lost',
+  'ledger.rewinds.disputes_asked_at': 'a dispute that was not asked for is missing in the ledger',
   'auditor.doubted_slices*': 'a slice that is not doubted is looked at as any other',
   'auditor.full_audit.*': 'how far it is; the next one begins at the first slice',
   'auditor.provider_walks.*': 'how far lists were read: what they lack is missing in the journal',

@@ -67,6 +67,7 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   ledger: {
     'ledger-not-accepted': inTheEnd,
     'ledger-unfinished': inTheEnd,
+    'told-otherwise': inTheEnd,
     'card-unfinished': onceActed('customer'),
     'partner-unfinished': onceActed('partner'),
     'bank-unfinished': onceActed('bank'),

@@ -1,7 +1,15 @@
+import type { Recovery } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase, readDurability } from '@triplock/postgres';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
-import { openSlots, runLoop, runService, type Logger, type Service } from '@triplock/runtime';
+import {
+  backoffMs,
+  openSlots,
+  runLoop,
+  runService,
+  type Logger,
+  type Service,
+} from '@triplock/runtime';
 import {
   kafkaOf,
   meterThrottles,
@@ -16,6 +24,7 @@ import { checkRetention, paymentsHandler } from './consumer.ts';
 import { durabilityPass, requireDurableLedger } from './durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
 import { openPosting, watchPosting } from './posting.ts';
+import { disputesPass } from './recalling.ts';
 import { resolverPass } from './resolver.ts';
 import { ledgerWorker } from './service.ts';
 import { openStripeWebhooks } from './stripe-webhooks.ts';
@@ -75,6 +84,8 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const resolver = runLoop(resolverPass(worker), { name: 'resolver', idleMs: 1_000, logger });
   service.onClose('resolver', () => resolver.stop());
 
+  if (store.recovery !== undefined) await recallDisputes(worker, store.recovery, service);
+
   const groupId = config.LEDGER_GROUP;
   const consumer = runConsumer({ ...kafka, topic, groupId, ...paymentsHandler(worker) });
   service.onClose('consumer', () => consumer.close());
@@ -101,6 +112,27 @@ function limitsOf(config: Config): WorkerLimits {
     handOverMs: config.HAND_OVER_MS,
     actionExpiresMs: config.ACTION_EXPIRES_MS,
   };
+}
+
+/**
+ * While the ledger was just set back, notes every dispute since then again. Whoever rewinds has
+ * stopped every worker, so that one that finds nothing to do as it starts never has.
+ */
+async function recallDisputes(
+  worker: Worker,
+  recovery: Recovery,
+  { logger, onClose }: Service,
+): Promise<void> {
+  // One that cannot tell looks all the same.
+  const isOpen = await recovery.openRewind().then(
+    (open) => open !== undefined,
+    () => true,
+  );
+  if (!isOpen) return;
+  const pass = disputesPass(worker, recovery, logger);
+  const idleMs = (idleBefore: number) => backoffMs(idleBefore, { firstMs: 1_000, maxMs: 60_000 });
+  const loop = runLoop(pass, { name: 'recall disputes', idleMs, logger });
+  onClose('recall disputes', () => loop.stop());
 }
 
 /** The ledger that the settings name; refused where it may lose what it acknowledged. */

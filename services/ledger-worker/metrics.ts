@@ -253,6 +253,8 @@ export const callLabels: Readonly<Record<ProviderCall, string>> = {
   cancelIntent: 'cancel-intent',
   refund: 'refund',
   findRefund: 'find-refund',
+  listRefunds: 'list-refunds',
+  listDisputes: 'list-disputes',
 };
 
 function webhookCounters(registry: Registry) {

@@ -4,6 +4,7 @@ import { carryOut } from './captures.ts';
 import { chargePayment } from './charging.ts';
 import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './in-flight.ts';
 import { bookTransferOf } from './posting.ts';
+import { recallRefunds } from './recalling.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** Of one pass, which reads each row. Until the lease ends no other resolver takes them. */
@@ -107,8 +108,9 @@ async function finishBookTransfer(
 
 async function finishFollowUp(
   worker: Worker,
-  { followUp, traceparent }: Extract<DueTransaction, { kind: 'refund' }>,
+  due: Extract<DueTransaction, { kind: 'refund' }>,
 ): Promise<AttemptOutcome> {
+  const { followUp, traceparent } = due;
   const posted = await worker.followUps.post({ followUp, traceparent, settledAt: new Date() });
   switch (posted.outcome) {
     case 'reserved':
@@ -119,6 +121,8 @@ async function finishFollowUp(
       return posted;
     case 'already-recorded':
       return { outcome: 'taken-over', state: posted.state };
+    case 'unasked':
+      return (await recallRefunds(worker, posted.paymentId)) ?? finishFollowUp(worker, due);
     case 'key-conflict':
       throw new Error(`refund ${followUp.txnId} was posted and conflicts with itself`);
     default:

@@ -152,6 +152,8 @@ async function finishFollowUp(
     case 'already-recorded':
       return { outcome: 'already-recorded', txnId };
     case 'waiting':
+    case 'unasked':
+      // Where the provider has to be asked first the resolver does so: no batch waits for that.
       return { outcome: outcomes.waiting, txnId };
     case 'reserved':
     case 'unfinished': {

@@ -221,7 +221,7 @@ async function handle(
  * @throws while the payment is pending, and has no end whose number the dispute could follow: the
  * report has to come again.
  */
-async function noteDispute(
+export async function noteDispute(
   { ledger, crashPoints, logger }: Worker,
   dispute: Omit<DisputeReport, 'provider'>,
 ): Promise<ProviderEventOutcome> {

@@ -26,8 +26,10 @@ RETURNING txn_id
 --
 -- $1 the refund's id.
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is pending, or not there
--- and may still come), or why it can never be given back: `payment_not_refundable`,
--- `amount_exceeds_refundable`. No row: the refund is final.
+-- and may still come), `unasked` (the provider has to be asked for the refunds that it made of the
+-- payment before the ledger was set back), `remembered` (something is known of what was given back or
+-- told before that: reserveRemembered decides), or why it can never be given back:
+-- `payment_not_refundable`, `amount_exceeds_refundable`. No row: the refund is final.
 --
 -- The refund is locked before its payment, here and in settleFollowUp. Under READ COMMITTED both
 -- locked rows are the newest, so of refunds racing on one payment each sees what the others
@@ -42,6 +44,7 @@ WITH refund AS MATERIALIZED (
   FOR NO KEY UPDATE
 ), payment AS MATERIALIZED (
   SELECT target.txn_id, target.state, target.currency, target.refund_reserved,
+         target.provider_intent_id, target.created_at,
          coalesce(target.amount_captured, target.amount) AS amount
   FROM ledger.transactions AS target
   JOIN refund ON target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
@@ -53,7 +56,24 @@ WITH refund AS MATERIALIZED (
     coalesce(refund.requested_amount, payment.amount - payment.refund_reserved) AS amount,
     CASE
       WHEN refund.amount IS NOT NULL THEN 'reserved'
+      WHEN EXISTS (
+        SELECT FROM ledger.told
+        WHERE told.txn_id = $1 AND told.state = 'failed' AND told.adopted_at IS NULL
+      ) THEN 'remembered'
       WHEN payment.state = 'pending' THEN 'waiting'
+      WHEN payment.provider_intent_id IS NOT NULL AND EXISTS (
+        SELECT FROM (SELECT done_at FROM ledger.rewinds ORDER BY done_at DESC LIMIT 1) AS last
+        WHERE payment.created_at < done_at + interval '1 hour' AND NOT EXISTS (
+          SELECT FROM ledger.recalled
+          WHERE recalled.payment_id = payment.txn_id AND recalled_at > done_at
+        )
+      ) THEN 'unasked'
+      WHEN EXISTS (
+        SELECT FROM ledger.told
+        WHERE told.payment_id = refund.payment_id AND told.adopted_at IS NULL
+      ) OR EXISTS (
+        SELECT FROM ledger.given_back WHERE given_back.payment_id = refund.payment_id
+      ) THEN 'remembered'
       WHEN payment.state IS NULL AND refund.created_at > now() - interval '1 day' THEN 'waiting'
       WHEN payment.state IS NULL OR payment.state NOT IN ('succeeded', 'captured')
         THEN 'payment_not_refundable'
@@ -85,6 +105,114 @@ WITH refund AS MATERIALIZED (
 )
 SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged
 
+-- name: reserveRemembered
+-- The same of a refund of which, or of whose payment, something is known from before the ledger was
+-- set back: what was told of it, or what the provider shows under its id, is what becomes of it, and
+-- what others are known to have got is nobody else's.
+--
+-- $1 the refund's id.
+-- A row: `decision` as reserveRefund has it, or `failed`: it failed before, and `code` and `message`
+-- say why. A known one whose payment has no room for it, which nothing here can have led to, waits.
+--
+-- It is a statement of its own after reserveRefund, in its transaction: the refund and its payment
+-- are locked since then, so here is seen what others reserved until they gave those locks up.
+WITH refund AS MATERIALIZED (
+  SELECT txn_id, partner_id, payment_id, requested_amount, created_at FROM ledger.transactions
+  WHERE txn_id = $1 AND kind = 'refund' AND settled_at IS NULL
+), payment AS MATERIALIZED (
+  SELECT target.txn_id, target.state, target.currency, target.refund_reserved,
+         coalesce(target.amount_captured, target.amount) AS amount
+  FROM ledger.transactions AS target
+  JOIN refund ON target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
+  WHERE target.kind = 'payment'
+), known AS MATERIALIZED (
+  SELECT given_back.txn_id, given_back.amount, given_back.failure_code,
+         given_back.failure_message, 2 AS rank
+  FROM ledger.given_back JOIN refund ON given_back.payment_id = refund.payment_id
+  UNION ALL
+  SELECT told.txn_id, told.amount, told.failure_code, told.failure_message, 1
+  FROM ledger.told JOIN refund ON told.payment_id = refund.payment_id
+  WHERE told.adopted_at IS NULL AND told.state IS NOT NULL
+    AND told.event_type IN ('refund.succeeded', 'refund.failed')
+), remembered AS MATERIALIZED (
+  -- What was told comes before what the provider says by now.
+  SELECT DISTINCT ON (txn_id) * FROM known ORDER BY txn_id, rank
+), judged AS MATERIALIZED (
+  SELECT
+    payment.txn_id AS payment_id, payment.currency, own.failure_code AS code,
+    own.failure_message AS message,
+    coalesce(
+      refund.requested_amount, own.amount, payment.amount - payment.refund_reserved - others.amount
+    ) AS amount,
+    CASE
+      WHEN own.failure_code IS NOT NULL THEN 'failed'
+      WHEN payment.state = 'pending' THEN 'waiting'
+      WHEN payment.state IS NULL AND refund.created_at > now() - interval '1 day' THEN 'waiting'
+      WHEN payment.state IS NULL OR payment.state NOT IN ('succeeded', 'captured')
+        THEN 'payment_not_refundable'
+      WHEN own.txn_id IS NOT NULL THEN CASE
+        WHEN payment.refund_reserved + coalesce(refund.requested_amount, own.amount)
+          <= payment.amount THEN 'fits'
+        ELSE 'waiting'
+      END
+      WHEN payment.refund_reserved + others.amount >= payment.amount
+        OR payment.refund_reserved + others.amount + refund.requested_amount > payment.amount
+        THEN 'amount_exceeds_refundable'
+      ELSE 'fits'
+    END AS decision
+  FROM refund
+  LEFT JOIN payment ON true
+  LEFT JOIN remembered AS own ON own.txn_id = refund.txn_id
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(remembered.amount), 0)::bigint AS amount FROM remembered
+    WHERE remembered.txn_id <> refund.txn_id AND remembered.failure_code IS NULL
+      AND NOT EXISTS (
+        SELECT FROM ledger.transactions AS other
+        WHERE other.txn_id = remembered.txn_id
+          AND (other.amount IS NOT NULL OR other.settled_at IS NOT NULL)
+      )
+  ) AS others
+), held AS (
+  UPDATE ledger.transactions AS target
+  SET refund_reserved = target.refund_reserved + judged.amount, version = target.version + 1
+  FROM judged
+  WHERE target.txn_id = judged.payment_id AND judged.decision = 'fits'
+    AND target.refund_reserved + judged.amount <= coalesce(target.amount_captured, target.amount)
+), named AS (
+  UPDATE ledger.transactions AS target
+  SET amount = judged.amount, currency = judged.currency, version = target.version + 1
+  FROM judged
+  WHERE target.txn_id = $1 AND judged.decision = 'fits'
+)
+SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision, code, message
+FROM judged
+
+-- name: dueNow
+-- Has a pending transaction looked after at once. $1 its id. No rows.
+UPDATE ledger.transactions SET due_at = now() WHERE txn_id = $1 AND settled_at IS NULL
+
+-- name: lockPayment
+-- Locks a payment for what is decided of its refunds. $1 its id. A row: it is there.
+SELECT txn_id FROM ledger.transactions WHERE txn_id = $1 AND kind = 'payment' FOR NO KEY UPDATE
+
+-- name: noteGivenBack
+-- Notes the refunds that the provider shows of a payment, as it shows them now, and that it was
+-- asked for all of them.
+--
+-- $1 the payment's id, and of each refund $2 id, $3 amount, $4 failure code and $5 message, null
+-- where it gave the money back or may yet. No rows. It runs under the payment's lock.
+WITH shown AS (
+  INSERT INTO ledger.given_back (txn_id, payment_id, amount, failure_code, failure_message)
+  SELECT txn_id, $1, amount, code, message
+  FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[])
+    AS shown (txn_id, amount, code, message)
+  ON CONFLICT (txn_id) DO UPDATE SET
+    amount = excluded.amount, failure_code = excluded.failure_code,
+    failure_message = excluded.failure_message, noted_at = now()
+)
+INSERT INTO ledger.recalled (payment_id) VALUES ($1)
+ON CONFLICT (payment_id) DO UPDATE SET recalled_at = now()
+
 -- name: reserveClosing
 -- Takes an authorised payment for the capture or cancellation that is to end it, once, when it is
 -- nobody else's.
@@ -93,7 +221,9 @@ SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision F
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is not there and may
 -- still come, is not authorised yet, or is another one's whose end is not known), or why it can
 -- never be: `amount_exceeds_authorized`, `payment_already_captured`, `payment_not_authorized`, or
--- why the payment was cancelled, which is its own failure code. No row: it is final.
+-- why the payment was cancelled, which is its own failure code. `failed`: that it did was told before
+-- the ledger was set back, with `code` and `message`; while another one is known so to have ended
+-- the payment, it waits for that one. No row: it is final.
 --
 -- Locked as reserveRefund locks, so of any number at once the first one has the payment, and each
 -- of the others sees it so. It lets go of it when it is settled as failed.
@@ -114,15 +244,25 @@ WITH closing AS MATERIALIZED (
     coalesce(closing.requested_amount, payment.amount) AS amount,
     CASE
       WHEN closing.amount IS NOT NULL THEN 'reserved'
+      WHEN told.state = 'failed' THEN 'failed'
       WHEN payment.state IS NULL AND closing.created_at > now() - interval '1 day' THEN 'waiting'
       WHEN payment.state = 'captured' THEN 'payment_already_captured'
       WHEN payment.state = 'canceled' THEN payment.failure_code
       WHEN payment.state IS DISTINCT FROM 'pending' THEN 'payment_not_authorized'
       WHEN closing.requested_amount > payment.amount THEN 'amount_exceeds_authorized'
       WHEN payment.authorized_at IS NULL OR payment.closed_by IS NOT NULL THEN 'waiting'
+      WHEN told.state IS NULL AND EXISTS (
+        SELECT FROM ledger.told AS winner
+        WHERE winner.payment_id = closing.payment_id AND winner.adopted_at IS NULL
+          AND winner.event_type IN ('capture.succeeded', 'cancellation.succeeded')
+      ) THEN 'waiting'
       ELSE 'fits'
-    END AS decision
-  FROM closing LEFT JOIN payment ON true
+    END AS decision,
+    told.failure_code AS code, told.failure_message AS message
+  FROM closing
+  LEFT JOIN payment ON true
+  LEFT JOIN ledger.told
+    ON told.txn_id = $1 AND told.state IS NOT NULL AND told.adopted_at IS NULL
 ), taken AS (
   UPDATE ledger.transactions AS target
   SET closed_by = $1, version = target.version + 1
@@ -143,7 +283,8 @@ WITH closing AS MATERIALIZED (
   FROM judged
   WHERE target.txn_id = $1 AND judged.decision = 'waiting' AND judged.payment_id IS NULL
 )
-SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged
+SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision, code, message
+FROM judged
 
 -- name: settleFollowUp
 -- Makes a pending refund, capture or cancellation final, counts a refund on its payment and takes
@@ -155,30 +296,40 @@ SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision F
 -- null when the partner has no such payment, and it is then ordered by itself. `version` is the
 -- payment's.
 -- No row: it was final, or is of another version, and nothing was written.
+-- Where another end was told before the ledger was set back (ledger.told), that end is written; its
+-- event has its number, and is in the outbox.
 --
 -- What a failed refund had reserved is given back to the payment, and a failed capture or
 -- cancellation lets go of it.
 WITH refund AS (
-  UPDATE ledger.transactions SET
-    state = $3,
-    failure_code = $4,
-    failure_message = $5,
-    settled_at = $6,
-    provider_refund_id = coalesce($7, provider_refund_id),
+  UPDATE ledger.transactions AS target SET
+    state = coalesce(told.state, $3),
+    failure_code = CASE WHEN told.state IS NULL THEN $4 ELSE told.failure_code END,
+    failure_message = CASE WHEN told.state IS NULL THEN $5 ELSE told.failure_message END,
+    settled_at = coalesce(told.happened_at, $6),
+    amount = coalesce(target.amount, told.amount),
+    currency = coalesce(target.currency, told.currency),
+    provider_refund_id = coalesce($7, target.provider_refund_id),
     due_at = NULL,
-    version = version + 1
-  WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND payment_id IS NOT NULL
-  RETURNING kind, partner_id, payment_id, amount
+    version = target.version + 1
+  FROM ledger.transactions AS before
+  LEFT JOIN ledger.told
+    ON told.txn_id = before.txn_id AND told.state IS NOT NULL AND told.adopted_at IS NULL
+  WHERE before.txn_id = $1 AND target.txn_id = $1 AND target.version = $2
+    AND target.settled_at IS NULL AND target.payment_id IS NOT NULL
+  RETURNING target.kind, target.partner_id, target.payment_id, target.amount, target.state,
+            before.amount AS reserved, told.sequence AS told
 ), payment AS (
   UPDATE ledger.transactions AS target SET
     amount_refunded = target.amount_refunded
-      + CASE WHEN $3 = 'succeeded' AND refund.kind = 'refund' THEN refund.amount ELSE 0 END,
+      + CASE WHEN refund.state = 'succeeded' AND refund.kind = 'refund' THEN refund.amount ELSE 0 END,
     refund_reserved = target.refund_reserved
-      - CASE WHEN $3 = 'failed' AND refund.kind = 'refund' THEN coalesce(refund.amount, 0)
+      - CASE WHEN refund.state = 'failed' AND refund.kind = 'refund'
+          THEN coalesce(refund.reserved, 0)
          ELSE 0 END,
-    closed_by = CASE WHEN $3 = 'succeeded' THEN target.closed_by
+    closed_by = CASE WHEN refund.state = 'succeeded' THEN target.closed_by
       ELSE nullif(target.closed_by, $1) END,
-    events = target.events + 1,
+    events = target.events + CASE WHEN refund.told IS NULL THEN 1 ELSE 0 END,
     version = target.version + 1
   FROM refund
   WHERE target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id

@@ -5,6 +5,7 @@ import { followUpMovement, refuseBadEnd, refuseBadTexts } from '../outcomes.ts';
 import {
   resultOf,
   type FollowUpDecision,
+  type FollowUpEnd,
   type FollowUpOutcome,
   type FollowUpPosting,
 } from '../follow-ups.ts';
@@ -28,6 +29,10 @@ import { findFollowUp, listRefunds, readStates } from './transactions.ts';
 const sql = loadStatements(import.meta.url, 'follow-ups.sql', [
   'postFollowUp',
   'reserveRefund',
+  'reserveRemembered',
+  'dueNow',
+  'lockPayment',
+  'noteGivenBack',
   'reserveClosing',
   'settleFollowUp',
   'storeRefundId',
@@ -43,6 +48,7 @@ export function openPostgresFollowUps(database: Database): FollowUps {
     settle: (request) =>
       blamingInput(() => database.transaction((tx) => settleFollowUp(tx, request))),
     storeRefundId: (request) => storeRefundId(database, request),
+    recall: (request) => recall(database, request),
     recordKeyConflict: (posting) => recordFollowUpConflict(database, posting),
     find: (txnId) => findFollowUp(database, txnId),
     listOf: (request) => listRefunds(database, request),
@@ -54,24 +60,64 @@ async function postFollowUp(tx: Queryable, posting: FollowUpPosting): Promise<Fo
   const { txnId } = posting.followUp;
   const row = await insert(tx, posting);
   if (row !== 'made' && row !== 'unfinished') return row;
-  const reserve = posting.followUp.kind === 'refund' ? sql.reserveRefund : sql.reserveClosing;
-  const [judged] = await tx.query<{ decision: FollowUpDecision }>(reserve, [txnId]);
+  const judged = await judge(tx, posting.followUp);
   const followUp = await findFollowUp(tx, txnId);
   if (followUp === undefined) throw new Error(`refund ${txnId} was posted and cannot be found`);
   // Another worker made it final while this one waited for its row.
   if (judged === undefined) return { outcome: 'already-recorded', state: followUp.state };
-  if (judged.decision === 'waiting') return { outcome: 'waiting' };
-  if (judged.decision === 'reserved' && followUp.provider !== undefined) {
+  const { decision } = judged;
+  if (decision === 'unasked') {
+    await tx.query(sql.dueNow, [txnId]);
+    return { outcome: 'unasked', paymentId: followUp.paymentId };
+  }
+  if (decision === 'waiting') return { outcome: 'waiting' };
+  if (decision === 'reserved' && followUp.provider !== undefined) {
     const outcome = row === 'made' ? 'reserved' : 'unfinished';
     return { outcome, followUp: followUp as ReservedFollowUp };
   }
-  const result = resultOf(judged.decision);
+  const result = endOf(judged);
   const { traceparent, settledAt } = posting;
   const request = { txnId, version: followUp.version, result, settledAt, traceparent };
   const settled = await settleFollowUp(tx, request);
   // The row is locked since it was judged, so nobody else can have changed it.
   if (settled.outcome === 'stale') throw new Error(`refund ${txnId} changed under its lock`);
   return { outcome: 'settled', state: result.state };
+}
+
+/** What looking at the payment came to, also after the ledger was set back. */
+type Judged = {
+  decision:
+    | FollowUpDecision
+    /** The provider has to be asked what was given back before. */
+    | 'unasked'
+    /** Something is known of that, and decides. */
+    | 'remembered'
+    /** It failed before, for this reason. */
+    | 'failed';
+  code?: string | null;
+  message?: string | null;
+};
+
+/** Reserves it on its payment, or says why not; nothing when it is final. */
+async function judge(
+  tx: Queryable,
+  { kind, txnId }: FollowUpPosting['followUp'],
+): Promise<Judged | undefined> {
+  if (kind !== 'refund') return (await tx.query<Judged>(sql.reserveClosing, [txnId]))[0];
+  const [judged] = await tx.query<Judged>(sql.reserveRefund, [txnId]);
+  if (judged?.decision !== 'remembered') return judged;
+  return (await tx.query<Judged>(sql.reserveRemembered, [txnId]))[0];
+}
+
+/** The end of one that no provider has to be asked for. */
+function endOf({ decision, code, message }: Judged): FollowUpEnd {
+  if (decision === 'failed') {
+    return { state: 'failed', failure: { code: code ?? '', message: message ?? '' } };
+  }
+  if (decision === 'waiting' || decision === 'unasked' || decision === 'remembered') {
+    throw new Error(`a refund that is ${decision} has no end`);
+  }
+  return resultOf(decision);
 }
 
 /** Makes the row, or says what is under its id already. */
@@ -129,6 +175,26 @@ async function settleFollowUp(
   // It was this one's, and its row is locked.
   if (ended.outcome === 'stale') throw new Error(`payment ${followUp.paymentId} ended otherwise`);
   return ended;
+}
+
+/** Notes what the provider shows of a payment, by `FollowUps.recall`'s contract. */
+function recall(
+  database: Database,
+  { paymentId, refunds }: Parameters<NonNullable<FollowUps['recall']>>[0],
+): Promise<void> {
+  return database.transaction(async (tx) => {
+    await tx.query(sql.lockPayment, [paymentId]);
+    const shown = refunds.map(({ txnId, amount, failure }) => {
+      return { txnId, amount, code: failure?.code ?? null, message: failure?.message ?? null };
+    });
+    await tx.query(sql.noteGivenBack, [
+      paymentId,
+      shown.map(({ txnId }) => txnId),
+      shown.map(({ amount }) => amount),
+      shown.map(({ code }) => code),
+      shown.map(({ message }) => message),
+    ]);
+  });
 }
 
 type SettledRow = { sequence: number | null; version: number | null };

@@ -4,6 +4,8 @@
 -- $5 failure messages, $6 when they were settled, $7 the provider's ids of the charges or nulls,
 -- $8 what was captured or nulls; all of one length.
 -- A row: a payment as it is now; its entry and event must follow in the same transaction.
+-- Where another end was told before this database was set back (ledger.told), that end is written, with
+-- its time; its event has its number, and is in the outbox. So are steps before it that were told.
 -- No row: it is final, of another version, or another transaction holds it, and nothing was
 -- written. Whoever has to know which takes the row's lock first.
 WITH asked AS (
@@ -16,17 +18,31 @@ WITH asked AS (
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE ledger.transactions AS payment SET
-  state = asked.state,
-  failure_code = asked.code,
-  failure_message = asked.message,
-  settled_at = asked.settled_at,
-  provider_charge_id = asked.charge_id,
-  amount_captured = asked.captured,
+  state = coalesce(told.state, asked.state),
+  failure_code = CASE WHEN told.state IS NULL THEN asked.code ELSE told.failure_code END,
+  failure_message = CASE WHEN told.state IS NULL THEN asked.message ELSE told.failure_message END,
+  settled_at = coalesce(told.happened_at, asked.settled_at),
+  provider_charge_id = CASE WHEN told.state IS NULL THEN asked.charge_id
+    ELSE coalesce(told.charge_id, asked.charge_id) END,
+  amount_captured = CASE WHEN told.state IS NULL THEN asked.captured
+    WHEN told.state = 'captured' THEN told.amount END,
+  action_expires_at = coalesce(payment.action_expires_at, (
+    SELECT before.action_expires_at FROM ledger.told AS before
+    WHERE before.txn_id = payment.txn_id AND before.adopted_at IS NULL
+      AND before.event_type = 'payment.requires_action'
+  )),
+  authorized_at = coalesce(payment.authorized_at, (
+    SELECT before.happened_at FROM ledger.told AS before
+    WHERE before.txn_id = payment.txn_id AND before.adopted_at IS NULL
+      AND before.event_type = 'payment.authorized'
+  )),
   next_action = NULL,
   due_at = NULL,
   version = payment.version + 1,
-  events = payment.events + 1
+  events = payment.events + CASE WHEN told.state IS NULL THEN 1 ELSE 0 END
 FROM asked JOIN free USING (txn_id)
+LEFT JOIN ledger.told
+  ON told.txn_id = asked.txn_id AND told.state IS NOT NULL AND told.adopted_at IS NULL
 WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
   AND payment.settled_at IS NULL AND payment.payment_id IS NULL
 RETURNING

@@ -10,7 +10,8 @@
 -- $11 payloads, $12 traceparents, $13 the payments that order the events; all of one length. It
 -- runs in the transaction of settle.sql or settleFollowUp, under the payments' locks, so the order
 -- ids it draws never run against a payment's sequence.
--- Always one row each.
+-- A row each, but for those that were told before this database was set back: their events are in the
+-- outbox, and what was told is adopted, with the steps before an end.
 --
 -- A refund that looked at its payment before that was final has committed by now, because it held
 -- the payment's lock, and is seen here: this is a statement of its own. One that is locked by
@@ -35,6 +36,13 @@ WITH asked AS (
 ), woken AS (
   UPDATE ledger.transactions AS refund SET due_at = now(), version = version + 1
   FROM waiting WHERE refund.txn_id = waiting.txn_id
+), adopted AS (
+  UPDATE ledger.told SET adopted_at = now()
+  FROM asked
+  WHERE told.txn_id = asked.txn_id AND told.adopted_at IS NULL AND (
+    told.event_id = asked.event_id
+    OR told.event_type IN ('payment.requires_action', 'payment.authorized')
+  )
 )
 INSERT INTO ledger.outbox (
   event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
@@ -42,6 +50,9 @@ INSERT INTO ledger.outbox (
 SELECT
   event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
 FROM asked
+WHERE NOT EXISTS (
+  SELECT FROM ledger.told WHERE told.event_id = asked.event_id AND told.adopted_at IS NULL
+)
 RETURNING order_id
 
 -- name: appendEvent
@@ -49,11 +60,16 @@ RETURNING order_id
 --
 -- $1 event id, $2 event type, $3 txn id, $4 the payment that orders the event, $5 partner, $6
 -- bucket, $7 sequence, $8 payload, $9 traceparent. It runs in the transaction that changed the
--- payment, under its lock, as appendSettlements does. Always one row.
+-- payment, under its lock, as appendSettlements does. One row, unless it was told before this database
+-- was set back.
+WITH adopted AS (
+  UPDATE ledger.told SET adopted_at = now() WHERE event_id = $1 AND adopted_at IS NULL
+)
 INSERT INTO ledger.outbox (
   event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+SELECT $1, $2, $3::uuid, $4::uuid, $5, $6::smallint, $7::integer, $8, $9
+WHERE NOT EXISTS (SELECT FROM ledger.told WHERE event_id = $1 AND adopted_at IS NULL)
 RETURNING order_id
 
 -- name: recordKeyConflict

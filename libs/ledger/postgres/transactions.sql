@@ -96,10 +96,16 @@ RETURNING payment.txn_id, payment.version
 --
 -- $1 id, $2 the version that was read, $3 milliseconds from now, $4 what to do, sealed, or null.
 -- A row: the payment as it is now; its event must follow in the same transaction. No row: it was
--- noted before, or the payment is final or of another version.
+-- noted before, or the payment is final or of another version. A time that was told before this
+-- database was set back stays.
 UPDATE ledger.transactions
-SET action_expires_at = now() + $3::bigint * interval '1 millisecond', next_action = $4,
-    version = version + 1, events = events + 1
+SET action_expires_at = coalesce(told_until, now() + $3::bigint * interval '1 millisecond'),
+    next_action = $4, version = version + 1,
+    events = events + CASE WHEN told_until IS NULL THEN 1 ELSE 0 END
+FROM (
+  SELECT max(told.action_expires_at) AS told_until FROM ledger.told
+  WHERE told.txn_id = $1 AND told.adopted_at IS NULL
+) AS known
 WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'payment'
   AND action_expires_at IS NULL
 RETURNING
@@ -116,14 +122,21 @@ RETURNING
 -- certainly began and $5 until when it lasts, each null where the provider does not say.
 -- A row: the payment as it is now; its event must follow in the same transaction. No row: it was
 -- noted before, or the payment is final or of another version, or its customer's time is over,
--- which customerTime tells, and the hold may have begun after that.
+-- which customerTime tells, and the hold may have begun after that. One that was told before this
+-- database was set back was noted in time.
 UPDATE ledger.transactions
-SET authorized_at = now(), hold_expires_at = $5, next_action = NULL, version = version + 1,
-    events = events + 1
+SET authorized_at = coalesce(told_at, now()), hold_expires_at = $5, next_action = NULL,
+    action_expires_at = coalesce(action_expires_at, told_until), version = version + 1,
+    events = events + CASE WHEN told_at IS NULL THEN 1 ELSE 0 END
+FROM (
+  SELECT max(told.happened_at) FILTER (WHERE told.event_type = 'payment.authorized') AS told_at,
+         max(told.action_expires_at) AS told_until
+  FROM ledger.told WHERE told.txn_id = $1 AND told.adopted_at IS NULL
+) AS known
 WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'payment'
   AND authorized_at IS NULL
-  AND (NOT $3::boolean OR action_expires_at IS NULL OR action_expires_at > now()
-    OR action_expires_at > $4::timestamptz)
+  AND (NOT $3::boolean OR told_at IS NOT NULL OR action_expires_at IS NULL
+    OR action_expires_at > now() OR action_expires_at > $4::timestamptz)
 RETURNING
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
@@ -148,18 +161,23 @@ WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND action_expires_at 
 -- $1 provider, $2 the intent's id, $3 the dispute's id, $4 amount, $5 reason, $6 currency.
 -- A row: the payment, and the trace that its request came with; its event must follow in the same
 -- transaction, under the payment's lock. No row: it was noted before, or the payment is pending, of
--- another currency, or nobody's. Of two reports at once the second one waits for that lock: it
+-- another currency, or nobody's. One that was told before this database was set back keeps its number and
+-- time. Of two reports at once the second one waits for that lock: it
 -- finds the same dispute noted, and another one gets the next number.
 WITH noted AS (
-  INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason)
-  SELECT txn_id, $3::text, events + 1, $4::bigint, $5::text FROM ledger.transactions
-  WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment' AND state <> 'pending'
-    AND currency = $6
-  FOR NO KEY UPDATE
+  INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason, created_at)
+  SELECT payment.txn_id, $3::text, coalesce(told.sequence, payment.events + 1), $4::bigint,
+         $5::text, coalesce(told.happened_at, now())
+  FROM ledger.transactions AS payment
+  LEFT JOIN ledger.told
+    ON told.txn_id = payment.txn_id AND told.dispute_id = $3 AND told.adopted_at IS NULL
+  WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment'
+    AND payment.state <> 'pending' AND payment.currency = $6
+  FOR NO KEY UPDATE OF payment
   ON CONFLICT DO NOTHING
-  RETURNING txn_id AS disputed, created_at AS disputed_at
+  RETURNING txn_id AS disputed, created_at AS disputed_at, sequence AS number
 )
-UPDATE ledger.transactions SET version = version + 1, events = events + 1
+UPDATE ledger.transactions SET version = version + 1, events = greatest(events, noted.number)
 FROM noted WHERE txn_id = noted.disputed
 RETURNING
   disputed_at, traceparent,

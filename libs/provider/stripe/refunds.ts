@@ -1,5 +1,13 @@
+import { isTxnId } from '@triplock/payments';
 import type Stripe from 'stripe';
-import type { IntentQuery, RefundAtProvider, RefundRequest } from '../provider.ts';
+import type {
+  IntentQuery,
+  ListedRefund,
+  ListedRefunds,
+  RefundAtProvider,
+  RefundRequest,
+  Unknown,
+} from '../provider.ts';
 import { idempotencyKeyOf, isAbout, isId } from './client.ts';
 import { toStripe } from './currencies.ts';
 import { failureOf, sortRefundError, unknownBecause } from './errors.ts';
@@ -40,18 +48,58 @@ export async function findRefund(
   request: RefundRequest,
 ): Promise<RefundAtProvider | { outcome: 'none' }> {
   try {
-    const refunds = await stripe.refunds
-      .list({ payment_intent: request.intentId, limit: 100 })
-      .autoPagingToArray({ limit: listedMax });
+    const refunds = await listAll(stripe, request);
     const mine = refunds.find(({ metadata }) => metadata?.['txn_id'] === request.txnId);
     if (mine !== undefined) return refundOutcome(mine, request);
     if (refunds.length < listedMax) return { outcome: 'none' };
-    return unknownBecause(
-      new Error(`intent ${request.intentId} has too many refunds to look through`),
-    );
+    return tooMany(request);
   } catch (error) {
     return unknownBecause(error);
   }
+}
+
+/** Every refund of ours that an intent has; one that somebody else made gives no txn_id. */
+export async function listRefunds(stripe: Stripe, intent: Intent): Promise<ListedRefunds> {
+  try {
+    const refunds = await listAll(stripe, intent);
+    if (refunds.length >= listedMax) return tooMany(intent);
+    const listed = refunds.map((refund) => listedRefund(refund, intent));
+    const odd = listed.find((each) => typeof each === 'string');
+    if (odd !== undefined) return nonsense(odd);
+    return { outcome: 'listed', refunds: listed.filter((each) => typeof each === 'object') };
+  } catch (error) {
+    return unknownBecause(error);
+  }
+}
+
+type Intent = Pick<IntentQuery, 'intentId' | 'money'>;
+
+function listAll(stripe: Stripe, { intentId }: Pick<Intent, 'intentId'>): Promise<Stripe.Refund[]> {
+  return stripe.refunds
+    .list({ payment_intent: intentId, limit: 100 })
+    .autoPagingToArray({ limit: listedMax });
+}
+
+function tooMany({ intentId }: Pick<Intent, 'intentId'>) {
+  return unknownBecause(new Error(`intent ${intentId} has too many refunds to look through`));
+}
+
+/** Nothing for one that is not ours; a text says what makes no sense. */
+function listedRefund(
+  refund: Seen,
+  { intentId, money }: Intent,
+): ListedRefund | string | undefined {
+  const { id: refundId, amount, currency, metadata, payment_intent: of } = refund;
+  const txnId = metadata?.['txn_id'];
+  if (txnId === undefined || !isTxnId(txnId)) return undefined;
+  const isWhole = isId(refundId) && Number.isSafeInteger(amount) && (amount as number) > 0;
+  if (!isWhole || of !== intentId || currency !== money.currency.toLowerCase()) {
+    return `refund ${refundId} of intent ${intentId} makes no sense`;
+  }
+  const ended = endOf(refund, refundId);
+  if (ended.outcome === 'unknown') return `refund ${refundId} is ${refund.status}`;
+  const listed = { txnId, refundId, amount: BigInt(amount as number) };
+  return ended.outcome === 'refused' ? { ...listed, failure: ended.failure } : listed;
 }
 
 /** What of a refund is looked at; an answer off the wire may have any of it missing. */
@@ -64,9 +112,14 @@ type Seen = Partial<
 
 /** The state of a refund, by its own status (docs.stripe.com/api/refunds/object). */
 function refundOutcome(refund: Seen, asked: IntentQuery): RefundAtProvider {
-  const { id: refundId, status } = refund;
+  const { id: refundId } = refund;
   const same = refund.payment_intent === asked.intentId && isAbout(refund, asked);
   if (!isId(refundId) || !same) return nonsense('the provider answered with another refund');
+  return endOf(refund, refundId);
+}
+
+function endOf(refund: Seen, refundId: string): RefundAtProvider {
+  const { status } = refund;
   switch (status) {
     case 'succeeded':
       return { outcome: 'succeeded', refundId };
@@ -86,6 +139,6 @@ function refundOutcome(refund: Seen, asked: IntentQuery): RefundAtProvider {
   }
 }
 
-function nonsense(message: string): RefundAtProvider {
+function nonsense(message: string): Unknown {
   return unknownBecause(new Error(message));
 }

@@ -16,7 +16,8 @@ import { idempotencyKeyOf, isAbout, isId, openClient, type StripeOptions } from 
 import { fromStripe, toCharge, toStripe } from './currencies.ts';
 import { failureOf, sortError, unknownBecause } from './errors.ts';
 import { openIntentFinder } from './forgotten-intents.ts';
-import { createRefund, findRefund } from './refunds.ts';
+import { listDisputes } from './disputes.ts';
+import { createRefund, findRefund, listRefunds } from './refunds.ts';
 
 /** Stripe by its official package. */
 export function openStripe(options: StripeOptions): Provider {
@@ -31,6 +32,8 @@ export function openStripe(options: StripeOptions): Provider {
       cancelIntent(stripe, asked, { cancellation_reason: because }),
     refund: (request) => createRefund(stripe, request),
     findRefund: (request) => findRefund(stripe, request),
+    listRefunds: (intent) => listRefunds(stripe, intent),
+    listDisputes: (query) => listDisputes(stripe, query),
   };
 }
 

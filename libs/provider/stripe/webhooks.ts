@@ -103,7 +103,8 @@ type Seen = Partial<Pick<Stripe.Event, 'id' | 'account' | 'livemode'>> & {
   data?: { object?: SeenObject };
 };
 
-type SeenObject = Partial<
+/** What of an object is looked at; off the wire any of it may be of another form. */
+export type SeenObject = Partial<
   Record<
     'id' | 'object' | 'status' | 'payment_intent' | 'metadata' | 'amount' | 'currency' | 'reason',
     unknown
@@ -140,12 +141,13 @@ function verify({
  * An intent's event is about that intent; a refund's or a charge's names it. What is not of the
  * form of an id no ledger has stored.
  */
-function intentOf(object: SeenObject): string | undefined {
+export function intentOf(object: SeenObject): string | undefined {
   const ids = [object.payment_intent, object.id];
   return ids.find((id): id is string => isId(id) && id.startsWith('pi_'));
 }
 
-function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
+/** What a dispute says, or nothing where it makes no sense. */
+export function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
   const { object, id, amount, currency, reason } = seen;
   const isWhole = object === 'dispute' && typeof id === 'string' && typeof reason === 'string';
   if (!isWhole || typeof currency !== 'string') return undefined;

@@ -42,6 +42,15 @@ WHERE transactions.state = 'pending'
     SELECT FROM auditor.waiting_outside WHERE waiting_outside.txn_id = transactions.txn_id
   )
 
+-- name: told_otherwise
+-- Events that partners were told before the database was set back, and whose transactions are not as
+-- they say: their records are still to be read again, or are gone, or the provider says otherwise.
+SELECT event_id::text AS id, coalesce(
+         (SELECT done_at FROM ledger.rewinds ORDER BY done_at DESC LIMIT 1), happened_at
+       ) AS since
+FROM ledger.told
+WHERE adopted_at IS NULL
+
 -- name: card_unfinished
 -- Payments that their customer has yet to confirm, and the refunds behind them; how long ago the
 -- time for that was over, which counts from the intent where no worker has noted it.

@@ -1,3 +1,4 @@
+import { deriveEventId } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import {
   aCardScene,
@@ -91,6 +92,20 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     },
     ...both((rows) => ledger('state', `'pending'`, rows, 'settled_at = NULL, due_at = now()')),
     change('auditor.provider_journal.waits_for', 'NULL', waitingCard),
+  ],
+  'told-otherwise': [
+    {
+      of: 'ledger.told.adopted_at',
+      async harm({ system, refund }) {
+        const event = deriveEventId(refund.txnId, 'refund.failed');
+        const told = `
+          INSERT INTO ledger.told
+            (event_id, event_type, txn_id, payment_id, sequence, happened_at, state)
+          VALUES ($1, 'refund.failed', $2, $3, 9, now(), 'failed')`;
+        await system.break(told, [event, refund.txnId, refund.paymentId]);
+        return event;
+      },
+    },
   ],
   'card-unfinished': [
     { harm: async ({ system }) => (await aCardThatWaits(system, 'customer')).txnId },

@@ -258,6 +258,70 @@ CREATE TABLE ledger.provider_events (
 CREATE INDEX provider_events_by_age ON ledger.provider_events (received_at);
 
 -- -------------------------------------------------------------------------------------------------
+-- What `rewind` and the workers find out after this database was set back to an earlier moment: what is
+-- gone from here and not from the world. No row of it decides anything twice: each is either carried
+-- into the transaction that it is about, or shown by the audit for as long as it is not.
+
+-- rewinds: each time that it was set back. What was accepted before one may have been decided before,
+-- and told.
+CREATE TABLE ledger.rewinds (
+  rewind_id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  -- A time before the first commit that was lost.
+  since timestamptz NOT NULL,
+  done_at timestamptz NOT NULL DEFAULT now(),
+  -- When the provider had been asked for every dispute since.
+  disputes_asked_at timestamptz
+);
+CREATE INDEX rewinds_by_time ON ledger.rewinds (done_at);
+
+-- told: what an event said that had been published, of a transaction that is not as it says here yet.
+-- The event itself is in the outbox again, byte for byte.
+CREATE TABLE ledger.told (
+  event_id uuid PRIMARY KEY,
+  event_type text NOT NULL,
+  txn_id uuid NOT NULL,
+  payment_id uuid NOT NULL,
+  sequence integer NOT NULL CHECK (sequence >= 1),
+  happened_at timestamptz(3) NOT NULL,
+  -- Of an end; null of a step before it, and of a dispute.
+  state text CHECK (state IN ('succeeded', 'captured', 'failed', 'canceled')),
+  failure_code text,
+  failure_message text,
+  -- Of an end by which an amount moved or was held: what was given back, captured or let go. Null where
+  -- nothing was.
+  amount bigint,
+  currency text,
+  charge_id text,
+  -- Of a customer who had to act.
+  action_expires_at timestamptz(3),
+  -- Of a dispute, the provider's.
+  dispute_id text,
+  -- When the transaction became as it says.
+  adopted_at timestamptz
+);
+CREATE INDEX told_of_a_transaction ON ledger.told (txn_id) WHERE adopted_at IS NULL;
+CREATE INDEX told_of_a_payment ON ledger.told (payment_id, sequence) WHERE adopted_at IS NULL;
+
+-- given_back: refunds of ours that the provider showed of a payment, when it was asked for all of them.
+CREATE TABLE ledger.given_back (
+  txn_id uuid PRIMARY KEY,
+  payment_id uuid NOT NULL,
+  -- Minor units of the payment's currency.
+  amount bigint NOT NULL CHECK (amount >= 1),
+  -- Of one that gave nothing back in the end.
+  failure_code text,
+  failure_message text,
+  noted_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX given_back_of_a_payment ON ledger.given_back (payment_id);
+
+-- recalled: payments of which the provider was asked for all refunds, and when last.
+CREATE TABLE ledger.recalled (
+  payment_id uuid PRIMARY KEY,
+  recalled_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- -------------------------------------------------------------------------------------------------
 -- Where the ledger is kept in another store, the tables above hold a copy of it, which the auditor keeps
 -- for whatever reads it by SQL, the audit first of all. The triggers and rights that keep history hold
 -- for the copy too, so a store that has none of its own cannot change what was final without being
@@ -469,6 +533,13 @@ GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at
               version, events, refund_reserved, amount_refunded, action_expires_at, next_action,
               authorized_at, hold_expires_at, due_at) ON ledger.transactions TO triplock_ledger;
 GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
+
+-- What was told is rewind's to find out; the worker notes what it has carried over, and what the provider
+-- shows.
+GRANT SELECT ON ledger.rewinds, ledger.told TO triplock_ledger;
+GRANT UPDATE (disputes_asked_at) ON ledger.rewinds TO triplock_ledger;
+GRANT UPDATE (adopted_at) ON ledger.told TO triplock_ledger;
+GRANT SELECT, INSERT, UPDATE ON ledger.given_back, ledger.recalled TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.
 GRANT SELECT, UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox

@@ -1,0 +1,17 @@
+-- What workers do once the ledger was set back.
+
+-- name: openRewind
+-- The oldest moment to which the ledger was set back and whose disputes are not all noted again.
+--
+-- No parameters. A row: it. No row: there is none.
+SELECT rewind_id AS id, since FROM ledger.rewinds
+WHERE disputes_asked_at IS NULL
+ORDER BY rewind_id
+LIMIT 1
+
+-- name: disputesAsked
+-- Notes that the provider was asked for every dispute since then.
+--
+-- $1 which rewind. No rows.
+UPDATE ledger.rewinds SET disputes_asked_at = now()
+WHERE rewind_id = $1 AND disputes_asked_at IS NULL
