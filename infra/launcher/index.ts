@@ -43,6 +43,7 @@ export type { Report } from './session.ts';
 export { stripeKeyFor } from './stripe.ts';
 export { readLogs } from './logs.ts';
 export { type ProcessStatus, systemStatus, type SystemStatus, unreachableParts } from './status.ts';
+export { stopServices } from './stop-services.ts';
 export { takeDown, type TakeDown } from './take-down.ts';
 export { thisMachineFor } from './containers/network.ts';
 export { pinnedWheels, type PinnedWheel } from './parts/wheels.ts';

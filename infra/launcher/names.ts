@@ -15,6 +15,8 @@ export type Names = {
   /** Topics and consumer groups in Kafka, the groups by what they are usually called. */
   acceptedTopic: string;
   deadLetterTopic: string;
+  /** Events as they were published, in Kafka. */
+  toldTopic: string;
   groups: Readonly<Record<GroupName, string>>;
   /** The topic in Pub/Sub and its subscriptions, by what they are usually called. */
   eventsTopic: string;
@@ -27,6 +29,7 @@ export const usualNames: Names = {
   claims: 'triplock',
   acceptedTopic: topics.accepted,
   deadLetterTopic: topics.deadLetter,
+  toldTopic: topics.told,
   groups: named(groupNames, (name) => name),
   eventsTopic: topics.events,
   subscriptions: named(subscriptionNames, (name) => name),
@@ -41,6 +44,7 @@ export function namesIn(namespace: string): Names {
     claims: inNamespace(usualNames.claims),
     acceptedTopic: inNamespace(usualNames.acceptedTopic),
     deadLetterTopic: inNamespace(usualNames.deadLetterTopic),
+    toldTopic: inNamespace(usualNames.toldTopic),
     groups: named(groupNames, inNamespace),
     eventsTopic: inNamespace(usualNames.eventsTopic),
     subscriptions: named(subscriptionNames, inNamespace),

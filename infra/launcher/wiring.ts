@@ -70,6 +70,7 @@ function namesToldTo({ kafka, claims, events, settings }: DeclaredService, names
   return {
     ...('ACCEPTED_TOPIC' in settings && { ACCEPTED_TOPIC: names.acceptedTopic }),
     ...('DEAD_LETTER_TOPIC' in settings && { DEAD_LETTER_TOPIC: names.deadLetterTopic }),
+    ...('TOLD_TOPIC' in settings && { TOLD_TOPIC: names.toldTopic }),
     ...Object.fromEntries(groups.map(([setting, group]) => [setting, names.groups[group]])),
     ...(claims && { CLAIM_NAMESPACE: names.claims }),
     ...('EVENTS_TOPIC' in settings && { EVENTS_TOPIC: names.eventsTopic }),

@@ -6,6 +6,8 @@ export const topics = {
   accepted: 'payments.accepted.v1',
   /** Kafka: records that can never be posted, with their original bytes. */
   deadLetter: 'payments.dead-letter.v1',
+  /** Kafka: events as they were published, kept for a ledger that is set back. */
+  told: 'payment-events.told.v1',
   /** Pub/Sub: events of the ledger, in order for each payment. */
   events: 'payment-events.v1',
 } as const;

@@ -46,7 +46,7 @@ export type ServiceDeclaration = {
   /** Whether it claims idempotency keys, or only reads what was claimed, by its own role. */
   claims?: 'takes' | 'reads';
   kafka?: {
-    topics: readonly ('accepted' | 'deadLetter')[];
+    topics: readonly ('accepted' | 'deadLetter' | 'told')[];
     /** Consumer groups by their settings: its own, and those whose offsets it reads. */
     groups: Readonly<Record<string, string>>;
   };

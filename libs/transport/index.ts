@@ -4,6 +4,7 @@ export * from './kafka/client-metrics.ts';
 export * from './kafka/consumer.ts';
 export * from './kafka/dead-letters.ts';
 export type * from './kafka/driver.ts';
+export * from './kafka/event-archive.ts';
 export * from './kafka/group-commit.ts';
 export * from './kafka/offsets.ts';
 export { partitionOfKey } from './kafka/producer.ts';

@@ -9,6 +9,7 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { kafkaSettings, missingForKafka } from '@triplock/transport';
 
 /** The settings of outbox-dispatcher. */
 export const settings = {
@@ -20,6 +21,9 @@ export const settings = {
   /** `host:port` of an emulator; absent for Cloud Pub/Sub. */
   PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
   EVENTS_TOPIC: withDefault(text, topics.events),
+  ...kafkaSettings,
+  /** Where events are kept before they are published, for a database that is set back. */
+  TOLD_TOPIC: withDefault(text, topics.told),
   /**
    * How long a bucket stays with a dispatcher that died. The others ask every third of it, so that
    * with 6 s a takeover is done in 8. Two thirds of it must be longer than a publish may take.
@@ -42,5 +46,8 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  return readSettings(process.env, settings, missingForLedger(process.env));
+  return readSettings(process.env, settings, [
+    ...missingForLedger(process.env),
+    ...missingForKafka(process.env),
+  ]);
 }

@@ -27,6 +27,8 @@ async function aService(context: TestContext) {
     PUBSUB_PROJECT_ID: setup.events.projectId,
     PUBSUB_EMULATOR_HOST: setup.events.emulatorHost,
     EVENTS_TOPIC: setup.events.topic,
+    KAFKA_BROKERS: setup.told.brokers.join(','),
+    TOLD_TOPIC: setup.told.topic,
     LEASE_MS: '6000',
   };
   return { ...setup, env };

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService, type Pass } from '@triplock/runtime';
-import { openPublisher } from '@triplock/transport';
+import { kafkaOf, openEventArchive, openPublisher } from '@triplock/transport';
 import { readConfig } from './config.ts';
 import { dispatcherMetrics } from './metrics.ts';
 import { runPublishing } from './publish-events.ts';
@@ -41,10 +41,15 @@ await runService(outboxDispatcher, readConfig, async (config, service) => {
   });
   service.onClose('publisher', () => publisher.close());
 
+  const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
+  const archive = openEventArchive({ ...kafka, topic: config.TOLD_TOPIC });
+  service.onClose('archive', () => archive.close());
+
   const publishing = runPublishing(
     {
       outbox,
       publisher,
+      archive,
       holdLeases: holdLeases(outbox, { owner, leaseMs: config.LEASE_MS }),
       orderingKeys: config.ORDERING_KEYS,
       rowsMax: config.TAKE_ROWS_MAX,
@@ -61,7 +66,11 @@ await runService(outboxDispatcher, readConfig, async (config, service) => {
   runPass('reap outbox', reapEveryMs, reapOutbox(outbox, metrics, keepMs));
 
   await service.serveAdmin({
-    readiness: { [store]: () => outbox.ping(), pubsub: () => publisher.ping() },
+    readiness: {
+      [store]: () => outbox.ping(),
+      pubsub: () => publisher.ping(),
+      kafka: archive.ping,
+    },
   });
 
   function runPass(name: string, idleMs: number, pass: Pass): void {

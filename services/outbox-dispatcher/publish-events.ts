@@ -14,7 +14,7 @@ import {
   type OpenSpan,
   type Pass,
 } from '@triplock/runtime';
-import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
+import type { EventArchive, OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
 import type { HeldLeases, LeaseHolder } from './upkeep.ts';
 import type { DispatcherMetrics } from './metrics.ts';
 
@@ -22,6 +22,8 @@ import type { DispatcherMetrics } from './metrics.ts';
 export type Dispatcher = {
   outbox: Outbox;
   publisher: Publisher;
+  /** Has each event before it is published: what was told outlives a restore of the ledger. */
+  archive: Pick<EventArchive, 'append'>;
   holdLeases: LeaseHolder;
   /** In how many ordering keys the buckets leave. */
   orderingKeys: number;
@@ -78,7 +80,12 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
 }
 
 /**
- * One pass: hold the leases, take what waits in them, publish each key in order, side by side.
+ * One pass: hold the leases, take what waits in them, archive it, publish each key in order, side by
+ * side.
+ *
+ * Whoever hears of an event may act on it, so it is in the archive before: a crash between the two
+ * leaves one there that nobody was told of, which is told later all the same. While the archive
+ * cannot be reached nothing is published.
  *
  * A PublishRequest carries one ordering key only, so buckets share keys: all events of a bucket
  * have the same key, and the order within a bucket is the one that counts. A dispatcher with
@@ -92,12 +99,14 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
 export function publishEvents(dispatcher: Dispatcher): Pass {
   const { outbox, holdLeases, orderingKeys, rowsMax, publishLimitMs, metrics, crashPoints } =
     dispatcher;
+  const archive = archiveOnce(dispatcher);
   return async () => {
     const { leases, validUntil } = await holdLeases();
     metrics.leases.set(leases.size);
     if (leases.size === 0) return 0;
     await crashPoints.reached('dispatcher.leased');
     const rows = await outbox.take([...leases.values()], rowsMax);
+    await archive(rows);
 
     // A publish that begins now must end, and be marked, while the bucket is certainly ours.
     // Pub/Sub checks no epoch: a paused process that wakes up later publishes copies, and the inbox
@@ -111,6 +120,16 @@ export function publishEvents(dispatcher: Dispatcher): Pass {
       ),
     );
     return countDone(outcomes);
+  };
+}
+
+/** Archives rows that the pass before has not: a broker that is away has them taken at each pass. */
+function archiveOnce({ archive }: Dispatcher): (rows: readonly OutboxEvent[]) => Promise<void> {
+  let archived: ReadonlySet<string> = new Set();
+  return async (rows) => {
+    const fresh = rows.filter(({ id }) => !archived.has(id));
+    if (fresh.length > 0) await archive.append(fresh.map(({ payload }) => payload));
+    archived = new Set(rows.map(({ id }) => id));
   };
 }
 

@@ -9,6 +9,7 @@ export const outboxDispatcher = {
   role: 'triplock_dispatcher',
   connections: 8,
   ledger: 'publishes',
+  kafka: { topics: ['told'], groups: {} },
   events: { does: 'publish' },
   crashPoints: ['dispatcher.leased', 'dispatcher.published', 'dispatcher.marked'],
   metrics: ['triplock_dispatcher_', 'triplock_outbox_'],

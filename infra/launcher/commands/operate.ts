@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs';
 import { operate, type FoundSystem, type OperatorCommand } from '@triplock/operator';
 import { takeUpContainers } from '../containers/take-up.ts';
-import { type Endpoints, isWholeSystem } from '../endpoints.ts';
+import { type Endpoints, isWholeSystem, type PartEndpoints } from '../endpoints.ts';
 import { UsageError } from '../errors.ts';
 import { homeAt, startCommand } from '../home.ts';
 import { usualNames } from '../names.ts';
+import { readState } from '../session.ts';
 import { systemStatus, unreachableParts } from '../status.ts';
 import { stripeKeyFor } from '../stripe.ts';
-import { kafkaClient } from '../wiring.ts';
+import { kafkaClient, spannerDatabaseIn } from '../wiring.ts';
 
 // Runs an operators' command on the system of a home: `operate.ts COMMAND [words and options]`.
 const [name, ...given] = process.argv.slice(2) as [OperatorCommand, ...string[]];
@@ -38,12 +39,38 @@ async function findSystem(home: string | undefined): Promise<FoundSystem> {
   await takeUpContainers(home, (line) => process.stderr.write(`${line}\n`));
   const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
   const running = processes.some(({ state }) => state !== 'gone');
+  const diagnoseIn = (folder: string) => (only?: Parameters<FoundSystem['diagnose']>[0]) =>
+    unreachableParts({ home: folder, ...(only && { only }) });
+  // It wants the parts and no service: those that `up --parts-only` started are enough.
+  if (running && name === 'rewind' && endpoints !== undefined && !isWholeSystem(endpoints)) {
+    return { environment: settingsOfParts(endpoints), diagnose: diagnoseIn(endpoints.home) };
+  }
   if (!running || endpoints === undefined || !isWholeSystem(endpoints)) {
     throw new UsageError(`the system is not up: start it with \`${startCommand(home)}\``);
   }
   return {
     environment: settingsOf(endpoints),
-    diagnose: (only) => unreachableParts({ home: endpoints.home, ...(only && { only }) }),
+    diagnose: diagnoseIn(endpoints.home),
+  };
+}
+
+/** The same of parts alone: the database as its owner, and where the last `up` kept the ledger. */
+function settingsOfParts(parts: PartEndpoints): NodeJS.ProcessEnv {
+  const database = new URL(parts.postgres);
+  database.pathname = `/${usualNames.database}`;
+  const { ledger = 'postgres' } = readState(homeAt(parts.home));
+  return {
+    TRIPLOCK_MODE: 'demo',
+    DATABASE_URL: database.href,
+    KAFKA_BROKERS: parts.kafka,
+    KAFKA_CLIENT: kafkaClient(),
+    PUBSUB_PROJECT_ID: parts.pubsubProject,
+    PUBSUB_EMULATOR_HOST: parts.pubsub,
+    LEDGER_STORE: ledger,
+    ...(ledger === 'spanner' && {
+      SPANNER_DATABASE: spannerDatabaseIn(parts, usualNames).database,
+      SPANNER_EMULATOR_HOST: parts.spanner,
+    }),
   };
 }
 

@@ -18,10 +18,17 @@ import { createKafkaTopics } from './topics.ts';
 
 /** A topic and a group that everybody may read, so that an act fails by what it is about alone. */
 const common = { topic: 'common', group: 'common' };
-const { acceptedTopic, deadLetterTopic } = usualNames;
+const { acceptedTopic, deadLetterTopic, toldTopic } = usualNames;
 /** May write and not look. */
 const newcomer = 'newcomer';
-const everybody = ['ingest-gateway', 'ledger-worker', 'auditor', 'operator', 'nobody'];
+const everybody = [
+  'ingest-gateway',
+  'ledger-worker',
+  'outbox-dispatcher',
+  'auditor',
+  'operator',
+  'nobody',
+];
 
 /** Whoever has no part in a test is in nobody's way there, so one broker does for all. */
 let broker: KafkaWithAuthorizer;
@@ -80,6 +87,8 @@ const acts: readonly (readonly [string, readonly string[], (kafka: Kafka) => Pro
   [
     ['makes an accepted payment', ['ingest-gateway', 'operator'], produce(acceptedTopic)],
     ['makes a dead letter', ['ledger-worker'], produce(deadLetterTopic)],
+    ['says what was told', ['outbox-dispatcher'], produce(toldTopic)],
+    ['reads what was told', ['operator'], read(toldTopic)],
     ['reads payments', ['ledger-worker', 'auditor', 'operator'], read(acceptedTopic)],
     ['reads dead letters', ['auditor', 'operator'], read(deadLetterTopic)],
     ['joins the workers', ['ledger-worker', 'operator'], read(common.topic, 'ledger-worker')],
@@ -133,7 +142,7 @@ test('whoever has the password of a service, or one without rights, does nothing
     ] as const;
     await admin.createAcls({ acl: aclsOf('*', shared) });
   })(broker.superUser);
-  for (const each of [common.topic, acceptedTopic, deadLetterTopic]) {
+  for (const each of [common.topic, acceptedTopic, deadLetterTopic, toldTopic]) {
     await eventually(() => produce(each)(broker.superUser).then(() => true));
   }
   for (const groupId of [common.group, 'ledger-worker', 'auditor']) {

@@ -30,7 +30,7 @@ export async function dropNames(parts: Shared, names: Names): Promise<void> {
 }
 
 async function dropFromKafka(admin: Admin, names: Names): Promise<void> {
-  const wanted = [names.acceptedTopic, names.deadLetterTopic];
+  const wanted = [names.acceptedTopic, names.deadLetterTopic, names.toldTopic];
   const existing = await admin.listTopics();
   const topics = wanted.filter((topic) => existing.includes(topic));
   if (topics.length > 0) await admin.deleteTopics({ topics });

@@ -20,7 +20,7 @@ const stampedByBroker = { name: 'message.timestamp.type', value: 'LogAppendTime'
  * Partitions bound how many workers share the load, and each gathers batches of its own: four are
  * as many as one machine's workers can use. Dead letters are few.
  */
-function topicsOf({ acceptedTopic, deadLetterTopic }: Names): ITopicConfig[] {
+function topicsOf({ acceptedTopic, deadLetterTopic, toldTopic }: Names): ITopicConfig[] {
   return [
     { topic: acceptedTopic, numPartitions: 4, configEntries: [unpacked, stampedByBroker] },
     {
@@ -28,6 +28,8 @@ function topicsOf({ acceptedTopic, deadLetterTopic }: Names): ITopicConfig[] {
       numPartitions: 3,
       configEntries: [deadLetterBytesMax, unpacked, stampedByBroker],
     },
+    // Read by nobody until a database was set back, and then whole.
+    { topic: toldTopic, numPartitions: 1, configEntries: [unpacked, stampedByBroker] },
   ];
 }
 

@@ -22,7 +22,7 @@ export type KafkaRight = { may: readonly KafkaOperation[] } & (
   { topic: string } | { group: string } | { groupsFrom: string }
 );
 
-const { accepted, deadLetter, events } = topics;
+const { accepted, deadLetter, told, events } = topics;
 
 /**
  * By users of Kafka. Write on the accepted topic is the right to have any payment made: it is the
@@ -39,6 +39,7 @@ export const kafkaRights = {
     { may: ['Write', 'DescribeConfigs'], topic: deadLetter },
     { may: ['Read'], group: 'ledger-worker' },
   ],
+  'outbox-dispatcher': [{ may: ['Write'], topic: told }],
   auditor: [
     { may: ['Read', 'DescribeConfigs'], topic: accepted },
     { may: ['Read', 'DescribeConfigs'], topic: deadLetter },
@@ -49,6 +50,8 @@ export const kafkaRights = {
   operator: [
     { may: ['Read', 'Write'], topic: accepted },
     { may: ['Read'], topic: deadLetter },
+    // What `rewind` takes over.
+    { may: ['Read'], topic: told },
     // What it reads topics by, one for each look.
     { may: ['Read', 'Delete'], groupsFrom: 'triplock-operator-reader-' },
     // What `rewind` moves.

@@ -3,8 +3,14 @@ import { bucketCount } from '@triplock/contracts';
 import { openPostgresLedger, openPostgresOutbox } from '@triplock/ledger';
 import { bucketOf, type AcceptedPayment } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase, createTestSubscription } from '@triplock/testing';
 import {
+  aPayment,
+  createTestDatabase,
+  createTestSubscription,
+  createTestTopic,
+} from '@triplock/testing';
+import {
+  openEventArchive,
   openPublisher,
   openSubscriber,
   type IncomingMessage,
@@ -34,6 +40,9 @@ const publishLimitMs = 2_000;
 export async function aDispatcherSetup(context: TestContext) {
   const store = await createTestDatabase(context);
   const events = await createTestSubscription(context);
+  const told = await createTestTopic(context);
+  const archive = openEventArchive({ ...told, clientId: 'test', logger });
+  context.after(() => archive.close());
   const owner = store.open();
   const ledger = openPostgresLedger(store.open('triplock_ledger'));
 
@@ -55,6 +64,7 @@ export async function aDispatcherSetup(context: TestContext) {
     const parts: Dispatcher = {
       outbox,
       publisher: { ...publisher, ...wish.wrap?.(publisher) },
+      archive,
       metrics: dispatcherMetrics(createMetrics('test')),
       crashPoints,
       logger,
@@ -70,7 +80,7 @@ export async function aDispatcherSetup(context: TestContext) {
     owner.query<{ eventId: string; bucket: number; state: string; reason: string | null }>(`
       SELECT event_id AS "eventId", bucket, state, parked_reason AS reason
       FROM ledger.outbox ORDER BY order_id`);
-  return { store, events, post, dispatcher, rows, received: receive(context, events) };
+  return { store, events, told, post, dispatcher, rows, received: receive(context, events) };
 }
 
 /** What the subscription delivers, copies included, in order within a key. */
