@@ -48,6 +48,7 @@ export const settings = {
   KAFKA_BROKERS: withDefault(addresses, undefined),
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
+  TOLD_TOPIC: withDefault(text, topics.told),
   PUBSUB_PROJECT_ID: withDefault(text, undefined),
   PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
   EVENTS_TOPIC: withDefault(text, topics.events),

@@ -41,3 +41,15 @@ ORDER BY name
 --
 -- No parameters. The ledger answers for claims that are cold, for a day.
 DELETE FROM claims.warm_markers
+
+-- name: newestPublished
+-- When the newest event was published that the database knows of, or null.
+--
+-- No parameters. Always one row.
+SELECT max(published_at) AS "publishedAt" FROM ledger.outbox WHERE state = 'published'
+
+-- name: noteRewind
+-- Notes that the database was set back, for whoever decides something of what was accepted before.
+--
+-- $1 a time before the first commit that was lost. No rows.
+INSERT INTO ledger.rewinds (since) VALUES ($1)

@@ -4,6 +4,7 @@ import {
   openGroupMover,
   openLogBounds,
   openTopicOffsets,
+  readEventArchive,
   skipBacklog,
   type BrokerConnection,
 } from '@triplock/transport';
@@ -18,6 +19,7 @@ import {
   type Operator,
 } from './operator.ts';
 import { recordRewind, whoActs } from './operator-acts.ts';
+import { openEventRestorer, type RestoredEvents } from './restore-events.ts';
 import { lackingEvents, parseSince, republishAtOnce } from './republish.ts';
 import { count, openTerminal, renderTable, type Terminal } from './terminal.ts';
 
@@ -25,6 +27,8 @@ const sql = loadStatements(import.meta.url, 'rewind.sql', [
   'readEvidence',
   'readSessions',
   'forgetWarmMarkers',
+  'newestPublished',
+  'noteRewind',
 ]);
 
 /** Longer than Kafka waits for a member that is gone (`defaultSessionMs` of the consumers). */
@@ -42,7 +46,9 @@ them back; what is read twice conflicts with its row, which is success.
                  database shows to be lacking, so a T that is too late loses nothing that it shows
   auditors       the same, from how far the database has their evidence; dead letters from the first
   subscriptions  skip what they still hold: events of payments that are lost and will be settled anew
-  outbox         published events that some consumer lacks wait for a dispatcher again
+  outbox         events that were published, and that the database lacks, are there again as they
+                 were, and what they told decides; published ones that some consumer lacks wait for a
+                 dispatcher again
   claims         kept in this database are cold: the ledger answers for them
 
 It prints what it would do, and with --yes does it. Stop every service first: Kafka moves a group
@@ -62,7 +68,7 @@ DATABASE_URL       the database, as its owner
 KAFKA_BROKERS      some brokers
 KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
 PUBSUB_PROJECT_ID  whose subscriptions they are; PUBSUB_EMULATOR_HOST for an emulator
-LEDGER_GROUP, AUDITOR_GROUP, EVENTS_SUBSCRIPTIONS  where they are not called as usual
+LEDGER_GROUP, AUDITOR_GROUP, EVENTS_SUBSCRIPTIONS, TOLD_TOPIC  where they are not called as usual
 LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
 `;
 
@@ -92,7 +98,7 @@ export function rewind(caller: Caller): Promise<void> {
             refuseAtWork(plan);
             // Before anything moves: what was begun is known also when this dies half way.
             await recordRewind(system.database, since, actor);
-            await carryOut(system, plan);
+            showRestored(terminal, await carryOut(system, plan));
           }
           terminal.line(values.yes ? 'done' : 'nothing was changed: --yes does it');
           terminal.result({ ...plan, done: values.yes ?? false });
@@ -254,8 +260,13 @@ function refuseAtWork({ atWork }: RewindPlan): void {
  * what moved is where it should be. Events wait again before subscriptions skip what they hold, so
  * that nothing is skipped which no row brings back.
  */
-async function carryOut(system: RewoundSystem, plan: RewindPlan): Promise<void> {
+async function carryOut(
+  system: RewoundSystem,
+  plan: RewindPlan,
+): Promise<RestoredEvents | undefined> {
   const { database, kafka, config } = system;
+  const restored =
+    config.LEDGER_STORE === 'postgres' ? await restoreTold(system, plan.since) : undefined;
   for (const { group, topic, partitions } of plan.groups) {
     const mover = openGroupMover({ ...kafka, topic, groupId: group });
     const back = partitions.filter(({ from, to }) => to < from);
@@ -273,6 +284,44 @@ async function carryOut(system: RewoundSystem, plan: RewindPlan): Promise<void> 
     await skipBacklog({ projectId, emulatorHost: config.PUBSUB_EMULATOR_HOST, subscription });
   }
   await database.query(sql.forgetWarmMarkers);
+  return restored;
+}
+
+/** Clocks of PostgreSQL and of Kafka's brokers differ by less. */
+const clocksDifferMs = 600_000;
+
+/**
+ * Puts back what was told and the database lacks, all of it or nothing. An event that it lacks was
+ * made after every one that it knows as published, and archived after that.
+ */
+async function restoreTold(
+  { database, kafka, config }: RewoundSystem,
+  since: Date,
+): Promise<RestoredEvents> {
+  type Newest = { publishedAt: Date | null };
+  const [newest] = await database.query<Newest>(sql.newestPublished);
+  const known = Math.min(+since, +(newest?.publishedAt ?? since));
+  const from = new Date(known - clocksDifferMs);
+  return database.transaction(async (tx) => {
+    await tx.query(sql.noteRewind, [since]);
+    const restorer = openEventRestorer(tx);
+    const archive = { ...kafka, topic: config.TOLD_TOPIC, since: from };
+    await readEventArchive(archive, (texts) => restorer.take(texts));
+    const restored = await restorer.end();
+    // What was empty until now, and is asked of each transaction, was planned as such.
+    await tx.query('ANALYZE ledger.told');
+    return restored;
+  });
+}
+
+function showRestored(terminal: Terminal, restored: RestoredEvents | undefined): void {
+  if (restored === undefined) return;
+  const { restored: events, contested, unreadable } = restored;
+  terminal.line(`${count(events, 'event')} that had been told ${events === 1 ? 'is' : 'are'} back`);
+  if (unreadable > 0) terminal.line(`  ${count(unreadable, 'text')} of the archive are no event`);
+  if (contested.length === 0) return;
+  terminal.line(`  and not these, whose number another event has: ${contested.join(', ')}`);
+  process.exitCode = 1;
 }
 
 function show(terminal: Terminal, plan: RewindPlan): void {
