@@ -1,47 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Endpoints, stopProcess } from '@triplock/launcher';
 import type { SpannerDatabase, Write } from '@triplock/ledger-spanner';
-import { openForCommand } from '@triplock/postgres';
 import { eventually } from '@triplock/testing';
-import { command, home, onTheSystem, upSystem } from './test/system.ts';
+import { openSetBack } from './test/set-back.ts';
+import { command, onTheSystem, upSystem } from './test/system.ts';
 import { type Answer, newKey } from './test/partner.ts';
 
 const on = onTheSystem();
-
-/** A PostgreSQL that can be set back to an earlier moment, as a failover to a late standby does. */
-function openSetBack({ postgres }: Endpoints) {
-  const at = new URL(postgres);
-  const name = at.pathname.slice(1);
-  at.pathname = '/postgres';
-  const server = openForCommand({ url: at.href, applicationName: 'e2e', connectionsMax: 1 });
-  /** Nobody is connected meanwhile; services get errors, and connect again afterwards. */
-  const alone = async (work: () => Promise<unknown>) => {
-    await server.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
-    await eventually(async () => {
-      const left = await server.query(
-        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1',
-        [name],
-      );
-      return left.length === 0;
-    });
-    await work();
-    await server.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
-  };
-  return {
-    copy: () => alone(() => server.query(`CREATE DATABASE ${name}_standby TEMPLATE ${name}`)),
-    failOver: () =>
-      alone(async () => {
-        await server.query(`ALTER DATABASE ${name} RENAME TO ${name}_lost`);
-        await server.query(`ALTER DATABASE ${name}_standby RENAME TO ${name}`);
-      }),
-    close: async () => {
-      await server.query(`DROP DATABASE IF EXISTS ${name}_lost`);
-      await server.query(`DROP DATABASE IF EXISTS ${name}_standby`);
-      await server.close();
-    },
-  };
-}
 
 type SpannerRow = Readonly<Record<string, string | bigint | boolean | null>>;
 
@@ -159,7 +124,8 @@ test('after a failover to a standby that lacks the newest commits, or a restore,
   const early = await command('rewind', ...words);
   assert.equal(early.code, 1, early.stdout + early.stderr);
   assert.match(early.stderr, /still at work: .*ledger-worker/);
-  for (const { name } of system.services) await stopProcess({ home, name });
+  const down = await command('down', '--services');
+  assert.equal(down.code, 0, down.stdout + down.stderr);
   if (restoreSpanner !== undefined) await Promise.all([database.failOver(), restoreSpanner()]);
   const found = 'SELECT txn_id FROM transactions WHERE txn_id IN UNNEST(@lost)';
   // Of Spanner itself: whoever looks at its copy brings that up to date first.

@@ -29,6 +29,10 @@ In words:
             process and then all at once, under transfers, cards, refunds, retries and reused keys;
             a thousand requests at once, workers that come and go, every scenario. On Redis unless
             --only names stores
+  restore   transfers, cards at once and late, captures, cancellations, refunds in turns and at once,
+            and disputes, while PostgreSQL is set back by seconds, an hour and more than a day; then
+            each row is compared with the provider's charges and refunds, each webhook with what is
+            shown, and numbers are 1 to n. On Redis, with the ledger in PostgreSQL
   generators
             a scratch clone of what is committed for each, with lint, types, tests, a system, a
             payment, the audit; then removed again
@@ -61,7 +65,8 @@ code 1 when a promise failed or was not tried. Ctrl-C stops everything that was 
   --one        of generators another one every day
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
                with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60,
-               which hits every process all the same; of generators only the new piece's own tests;
+               which hits every process all the same; of restore the first of its moments and fewer
+               requests; of generators only the new piece's own tests;
                of two-at-once one time; of upgrade a smaller outbox and no way back; of claims-servers
                the oldest and the newest, and libs/claims/redis alone
   --times N    of two-at-once and gate how often

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { askAgain, type Attempt, sendMixed } from '../mixed-load.ts';
+import { type AskedKey, judgeStorm } from '../storm/checker.ts';
+import { followArrivals, gatherEvidence } from '../storm/evidence.ts';
 import { killAtOnce, killEach, stormLoadOf, tookEffectOnce } from '../storms.ts';
 import { recordRun } from '../test/history.ts';
 import { newKey } from '../test/partner.ts';
@@ -28,6 +30,7 @@ test(`under a storm of kills (seed ${seed}) that hits every process, and then al
   const recorded = await recordRun(on, 'kill-storm');
   const onKill = (names: readonly string[]) => recorded.history.fault('kill', names.join(' '));
   const run = newKey('storm');
+  const webhooks = followArrivals(on.system.catcher);
   const load = sendMixed([recorded.acme, recorded.globex], { perSecond, seed, run });
   const hits: string[] = [];
   try {
@@ -52,9 +55,24 @@ test(`under a storm of kills (seed ${seed}) that hits every process, and then al
   context.diagnostic(`${unknown} keys were asked again, ${replayed} had taken effect`);
   await tookEffectOnce(on, load.attempts, { run, withinMs: 120_000, races: 'none' });
   const history = await recorded.finish({ complete: true });
+  await webhooks.stop();
+  const seen = { run, asked: askedOf(load.attempts), webhooks: webhooks.arrived };
+  assert.deepEqual(judgeStorm(await gatherEvidence(on, seen)), []);
   const seconds = Math.round((performance.now() - calmAt) / 1_000);
   context.diagnostic(`all was final, once and audited ${seconds} s after the storm: ${history}`);
 });
+
+/** The attempts by what was asked for under one key, with every answer to it. */
+function askedOf(attempts: readonly Attempt[]): AskedKey[] {
+  const keys = Map.groupBy(attempts, ({ from, kind, key }) => `${from.id} ${kind} ${key}`);
+  return [...keys.values()].map((of) => {
+    const { from, kind, key, paymentId: payment } = of[0]!;
+    const answers = of.flatMap(({ answer }) =>
+      answer ? [{ status: answer.status, text: answer.body }] : [],
+    );
+    return { partner: from.id, kind, key, ...(payment === undefined ? {} : { payment }), answers };
+  });
+}
 
 const becameOf = ({ answer }: Attempt) => (answer ? `${answer.status}` : 'unanswered');
 

@@ -18,6 +18,7 @@ const folder = fileURLToPath(new URL('../', import.meta.url));
 const campaigns = {
   stores: ['*.test.ts', 'faults/*.test.ts'],
   faults: ['faults/*.test.ts'],
+  restore: ['restore/*.test.ts'],
   sabotage: ['sabotage/*.test.ts'],
   upgrade: ['upgrade/*.test.ts'],
 } as const;
@@ -31,6 +32,7 @@ type Other = 'generators' | 'two-at-once' | 'claims-servers' | 'gate' | 'check';
 export const campaignLines = {
   stores: 'the promises end to end on every claim store and on both ledgers',
   faults: 'processes killed under load, workers that come and go, every scenario',
+  restore: 'a restore in the middle of a storm, and what partners were told stays true',
   generators: 'what npm run rename and npm run new write, each in a scratch clone',
   'two-at-once': 'two whole systems that start at once on this machine, again and again',
   sabotage: 'each guard taken away: duplicates escape, so the tests can be believed',

@@ -84,7 +84,7 @@ test('stores and promises are chosen by one list, and an unknown word is refused
   assert.deepEqual(names(['one-payment'], true), ['one-payment']);
   assert.ok(names([], true).length < names([], false).length);
   assert.throws(() => names(['one-paiment'], false), UsageError);
-  for (const campaign of ['faults', 'sabotage', 'upgrade'] as const) {
+  for (const campaign of ['faults', 'restore', 'sabotage', 'upgrade'] as const) {
     const files = chooseFiles(campaign, { only: [], short: true });
     assert.ok(files.length > 0 && files.every(({ path }) => path.includes(`/${campaign}/`)));
   }

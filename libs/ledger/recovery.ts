@@ -3,6 +3,8 @@ export type OpenRewind = {
   id: bigint;
   /** Before the first commit that was lost. */
   since: Date;
+  /** When it was noted, by the store's clock. */
+  doneAt: Date;
 };
 
 /** What workers do once the ledger was set back to an earlier moment and `rewind` was run. */

@@ -96,7 +96,7 @@ export function startService(
 export const clocksOff = [25, -25].map((hours) => ({ hours, settings: clockOff(hours) }));
 
 /** Settings under which a service's own clock is ahead by so many hours, and nobody else's. */
-function clockOff(hours: number): Readonly<Record<'NODE_OPTIONS', string>> {
+export function clockOff(hours: number): Readonly<Record<'NODE_OPTIONS', string>> {
   const preload = `const { now } = Date;
     Date.now = () => now() + ${hours * 3_600_000};
     globalThis.Date = new Proxy(Date, { construct: (target, given, as) =>

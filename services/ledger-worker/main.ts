@@ -130,7 +130,7 @@ async function recallDisputes(
   );
   if (!isOpen) return;
   const pass = disputesPass(worker, recovery, logger);
-  const idleMs = (idleBefore: number) => backoffMs(idleBefore, { firstMs: 1_000, maxMs: 60_000 });
+  const idleMs = (idleBefore: number) => backoffMs(idleBefore, { firstMs: 1_000, maxMs: 30_000 });
   const loop = runLoop(pass, { name: 'recall disputes', idleMs, logger });
   onClose('recall disputes', () => loop.stop());
 }

@@ -37,46 +37,56 @@ export async function recallRefunds(
 const reportedWithinMs = 4 * 86_400_000;
 
 /**
+ * For how long a dispute of a payment that nobody knows may be one of ours, whose record is still to
+ * be read again or whose charge is still to be found. Others may use the provider's account too.
+ */
+const unknownForMs = 86_400_000;
+
+/**
  * A pass that asks the provider for every dispute since a rewind's moment and notes them, each once:
- * those that the ledger has are known to it. A dispute of a payment that is not final yet waits for
- * it, and the rewind stays open. Returns whether there may be more to do.
+ * those that the ledger has are known to it. One of a payment that is not final yet, or not there,
+ * waits for it, and the rewind stays open. Returns 1 when it closed one.
  */
 export function disputesPass(worker: Worker, recovery: Recovery, logger: Logger): Pass {
   return async () => {
     const rewind = await recovery.openRewind();
     if (rewind === undefined) return 0;
-    const noted = await noteAll(worker, rewind);
-    if (noted !== 'all') return 0;
+    const { waiting, unknown } = await noteAll(worker, rewind);
+    const isLate = Date.now() - +rewind.doneAt > unknownForMs;
+    if (waiting > 0 || (unknown > 0 && !isLate)) return 0;
     await recovery.disputesAsked(rewind);
     logger.info({ since: rewind.since }, 'every dispute since the ledger was set back is noted');
     return 1;
   };
 }
 
-async function noteAll(worker: Worker, { since }: OpenRewind): Promise<'all' | 'not all'> {
+/** How many disputes are of a payment that is to become final, and of none that is known. */
+type Left = { waiting: number; unknown: number };
+
+async function noteAll(worker: Worker, { since }: OpenRewind): Promise<Left> {
   const from = new Date(+since - reportedWithinMs);
-  let isWhole = true;
+  const left: Left = { waiting: 0, unknown: 0 };
   let after: string | undefined;
   do {
     const page = await worker.provider.listDisputes({ since: from, ...(after && { after }) });
     if (page.outcome === 'unknown') {
       worker.logger.warn({ err: page.error }, 'the provider does not say what is disputed');
-      return 'not all';
+      return { ...left, waiting: left.waiting + 1 };
     }
     for (const dispute of page.disputes) {
-      if (!(await isNoted(worker, dispute))) isWhole = false;
+      const noted = await noteOne(worker, dispute);
+      if (noted !== 'done') left[noted] += 1;
     }
     after = page.next;
   } while (after !== undefined);
-  return isWhole ? 'all' : 'not all';
+  return left;
 }
 
-async function isNoted(worker: Worker, dispute: ListedDispute): Promise<boolean> {
+async function noteOne(worker: Worker, dispute: ListedDispute): Promise<keyof Left | 'done'> {
   try {
-    await noteDispute(worker, dispute);
-    return true;
+    return (await noteDispute(worker, dispute)) === 'nothing-waits' ? 'unknown' : 'done';
   } catch (err) {
     worker.logger.info({ err, disputeId: dispute.disputeId }, 'a dispute waits to be noted');
-    return false;
+    return 'waiting';
   }
 }

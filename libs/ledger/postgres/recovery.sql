@@ -4,7 +4,7 @@
 -- The oldest moment to which the ledger was set back and whose disputes are not all noted again.
 --
 -- No parameters. A row: it. No row: there is none.
-SELECT rewind_id AS id, since FROM ledger.rewinds
+SELECT rewind_id AS id, since, done_at AS "doneAt" FROM ledger.rewinds
 WHERE disputes_asked_at IS NULL
 ORDER BY rewind_id
 LIMIT 1
