@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { declarations } from '@triplock/launcher';
 import type { OperatorCommand } from '@triplock/operator';
-import { freePort, testWebhookKeys } from '@triplock/testing';
+import { compileCache, freePort, testWebhookKeys } from '@triplock/testing';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -22,7 +22,7 @@ const mains = new Map(
 
 type Boot = { code: number; output: string };
 
-const { PATH, NODE_COMPILE_CACHE } = process.env;
+const { PATH } = process.env;
 
 /** Runs a service until it ends. Rejects when it had to be killed: a signal is no exit code. */
 function boot(
@@ -33,7 +33,7 @@ function boot(
   return new Promise((resolve, reject) => {
     const options = {
       cwd: root,
-      env: { PATH, NODE_COMPILE_CACHE, ...environment },
+      env: { PATH, ...compileCache(), ...environment },
       timeout: 120_000,
     };
     execFile(

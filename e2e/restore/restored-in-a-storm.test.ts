@@ -7,7 +7,7 @@ import { followArrivals, gatherEvidence } from '../storm/evidence.ts';
 import { allCustomersAct, sendStorm } from '../storm/stories.ts';
 import { newKey } from '../test/partner.ts';
 import { openSetBack } from '../test/set-back.ts';
-import { command, home, onTheSystem, restore, type Setup } from '../test/system.ts';
+import { command, home, onTheSystem, type Setup, upSystem } from '../test/system.ts';
 
 const seed = Number(process.env['STORM_SEED'] ?? Date.now() % 1_000_000);
 const isShort = process.env['STORM_SECONDS'] !== undefined;
@@ -102,6 +102,6 @@ async function clocksBehind({ system }: Setup, hours: number): Promise<void> {
   await provider('POST', '/clock', { offsetMs: -hours * 3_600_000 });
   const behind = hours === 0 ? {} : clockOff(-hours);
   const settings = { 'ingest-gateway': behind, 'ledger-worker': behind };
-  if (hours === 0) await restore();
+  if (hours === 0) await upSystem();
   else await bringUp({ home, replicas: 2, settings });
 }

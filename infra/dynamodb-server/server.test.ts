@@ -20,7 +20,7 @@ import {
   waitUntilTableExists,
   waitUntilTableNotExists,
 } from '@aws-sdk/client-dynamodb';
-import { eventually, freePort } from '@triplock/testing';
+import { compileCache, eventually, freePort } from '@triplock/testing';
 
 // What guard 1 stands on where claims are in DynamoDB: what it does is what they do.
 
@@ -34,11 +34,10 @@ async function aServer(t: TestContext) {
   const url = `http://127.0.0.1:${port}`;
   const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
   const client = new DynamoDBClient({ region: 'eu-central-1', endpoint: url, credentials });
-  const { NODE_COMPILE_CACHE } = process.env;
   let child: ChildProcess;
   const start = async () => {
     child = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./main.ts'))], {
-      env: { NODE_COMPILE_CACHE, DYNAMODB_SERVER_PORT: `${port}`, DYNAMODB_SERVER_FOLDER: folder },
+      env: { ...compileCache(), DYNAMODB_SERVER_PORT: `${port}`, DYNAMODB_SERVER_FOLDER: folder },
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     await eventually(() => client.send(new ListTablesCommand({})));

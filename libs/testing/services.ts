@@ -41,6 +41,11 @@ const givenToAll = {
   ACTION_KEYS: testSealingKeys,
 };
 
+/** Where Node keeps compiled code, for a process that knows nothing else of this one's environment. */
+export function compileCache(): { NODE_COMPILE_CACHE: string | undefined } {
+  return { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] };
+}
+
 /**
  * Starts the service whose main file `main` is, with nothing but `settings` in its environment,
  * the token of its crash points, the keys of webhook secrets, and where Node keeps compiled code,
@@ -51,9 +56,8 @@ export function startService(
   main: URL,
   settings: Readonly<Record<string, string>>,
 ): TestService {
-  const { NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [fileURLToPath(main)], {
-    env: { NODE_COMPILE_CACHE, ...givenToAll, ...settings },
+    env: { ...compileCache(), ...givenToAll, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const written = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);

@@ -207,7 +207,10 @@ test('each pair of the ledger and the provider is allowed, in flight or drift, a
     };
     const create: Create = (more = {}) =>
       ask('payment_intents', {
-        ...{ amount: '1250', currency: 'usd', 'payment_method_types[]': 'card', ...metadata },
+        amount: '1250',
+        currency: 'usd',
+        'payment_method_types[]': 'card',
+        ...metadata,
         ...more,
       });
     const intent = await plant.reach({ create, payment });

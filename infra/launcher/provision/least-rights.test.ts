@@ -8,6 +8,7 @@ import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { openForCommand, type DatabaseRole } from '@triplock/postgres';
 import {
+  compileCache,
   createTestDatabase,
   eventually,
   freePort,
@@ -173,9 +174,8 @@ async function appendPoison({ broker, names }: Brokers): Promise<void> {
 /** The operators' commands as they are run elsewhere, as the user `operator`. */
 function operatorOn({ broker, pubsub }: Brokers, database: string, more = {}) {
   const main = join(cloneFolder, 'services', 'operator', 'main.ts');
-  const { NODE_COMPILE_CACHE } = process.env;
   const env = {
-    NODE_COMPILE_CACHE,
+    ...compileCache(),
     TRIPLOCK_MODE: 'test',
     DATABASE_URL: database,
     CLAIMS: 'postgres',

@@ -102,7 +102,7 @@ async function stretchesSince(
   const inquiry = openInquiry(options);
   try {
     const there = await inquiry.ask((admin) => admin.bounds(topic));
-    const starts = await inquiry.ask((admin) => admin.since(topic, since.getTime()));
+    const starts = await inquiry.ask((admin) => admin.since(topic, since));
     return [...there].flatMap(([partition, { start, end }]) => {
       const stretches: Stretch[] = [];
       const first = starts.get(partition) ?? end;

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { compileCache } from '@triplock/testing';
 
 /** What a command printed, and how it ended. */
 export type Ran = { code: number; stdout: string; stderr: string };
@@ -14,8 +15,7 @@ export function runOperator(
   args: readonly string[],
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Ran> {
-  const { NODE_COMPILE_CACHE } = process.env;
-  const env = { NODE_COMPILE_CACHE, NO_COLOR: '1', TRIPLOCK_MODE: 'test', ...settings };
+  const env = { ...compileCache(), NO_COLOR: '1', TRIPLOCK_MODE: 'test', ...settings };
   return new Promise((resolve) => {
     execFile(process.execPath, [main, ...args], { env }, (error, stdout, stderr) => {
       const code = typeof error?.code === 'number' ? error.code : error ? 1 : 0;
