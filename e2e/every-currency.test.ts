@@ -94,7 +94,7 @@ function write(currency: string, [thousands, ones]: [string, string], lost = 0):
   };
 }
 
-/** A book transfer in a currency, and a card that is held, captured in part and partly given back. */
+/** A book transfer, and a card that is held, captured in part and given back in part. */
 type Paid = { currency: string; transfer: Entered; card?: Card };
 type Card = { id: string; held: Written; taken: Entered; back: Entered };
 type Entered = Written & { id: string };
@@ -508,8 +508,9 @@ function minorOf(decimal: string, digits: number): number {
 }
 
 /**
- * One for each relation of units: as many digits in ISO 4217, in `Intl` and at Stripe or other ones.
- * A look reads Kafka; services/operator/trace.test.ts has a trace of every currency without it.
+ * One for each relation of units: as many digits in ISO 4217, in `Intl` and at Stripe or other
+ * ones. A look reads Kafka; services/operator/trace.test.ts has a trace of every currency without
+ * it.
  */
 const units = ['EUR', 'JPY', 'HUF', 'ISK', 'UGX', 'KWD', 'MGA'];
 

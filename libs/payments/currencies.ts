@@ -2,18 +2,18 @@ import type { Currency } from './money.ts';
 
 /*
  * The currencies that money is kept in, and how many digits of an amount are behind the point. The
- * digits are ISO 4217's minor units, which is what partners count in and what the ledger keeps. They
- * are not those of a runtime's `Intl`, which has the digits that people write (CLDR): none for HUF,
- * IDR or MGA, and other ones after an update. Nor are they always a provider's, which are the
+ * digits are ISO 4217's minor units, which is what partners count in and what the ledger keeps.
+ * They are not those of a runtime's `Intl`, which has the digits that people write (CLDR): none for
+ * HUF, IDR or MGA, and other ones after an update. Nor are they always a provider's, which are the
  * business of its folder.
  */
 
 /**
- * The list that this table was written from: List One of the standard's maintenance agency
- * (www.six-group.com, "Currency, fund and precious metal codes"), with all amendments until then.
- * The last ones brought XCG (176), ZWG (177) and XAD (179).
+ * When the list was published that this table was written from: List One of the standard's
+ * maintenance agency (www.six-group.com, "Currency, fund and precious metal codes"), with all
+ * amendments to number 180. The last ones brought XCG (176), ZWG (177) and XAD (179).
  */
-export const currencyList = { published: '2026-01-01', amendment: 180 } as const;
+export const currenciesAsOf = '2026-01-01';
 
 /** Every code that has a minor unit, by its digits. Metals, test codes and the like have none. */
 const byDigits = {

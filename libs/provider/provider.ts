@@ -114,12 +114,12 @@ export function nextAttempt(attempt: number, answer: Unknown): number | undefine
   return answer.kept && attempt < attemptsMax ? attempt + 1 : undefined;
 }
 
-/** Money that a provider cannot be asked for, whatever the card, and which part is to be changed. */
+/** Money that a provider can never be asked for, and which part of it is to be changed. */
 export type Inexpressible = { readonly field: 'amount' | 'currency'; readonly failure: Failure };
 
 /**
- * What preparing a charge came to. `refused`: it can never be charged, such as an unknown method, or
- * an amount that the provider's own unit does not have (`amount_not_expressible`).
+ * What preparing a charge came to. `refused`: it can never be charged, such as an unknown method,
+ * or an amount that the provider's own unit does not have (`amount_not_expressible`).
  */
 export type CreateOutcome =
   { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;

@@ -188,8 +188,9 @@ function alterations(text: string): Altered[] {
       altered.push({ path: `${path.join('.')} ${what}`, text: JSON.stringify(copy) });
     };
     if (typeof value === 'object' && value !== null) {
-      for (const [name, inner] of Object.entries(value as JsonObject))
-        visit(inner, [...path, name]);
+      for (const [name, inner] of Object.entries(value as JsonObject)) {
+        visit(inner!, [...path, name]);
+      }
       visitAdded(path);
     } else {
       put((parent, name) => (parent[name] = another(value)), 'changed');

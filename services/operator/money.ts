@@ -6,8 +6,8 @@ import { minorDigits } from '@triplock/payments';
  */
 
 /**
- * An amount as people write it: 1250 and EUR give `12.50 EUR`. Exact at any size. Of a currency that
- * is not known here the minor units: nobody may take them for something else.
+ * An amount as people write it: 1250 and EUR give `12.50 EUR`. Exact at any size. Of a currency
+ * that is not known here the minor units: nobody may take them for something else.
  */
 export function formatMoney(minorUnits: bigint | number | string, currency: string): string {
   const [whole = '', fraction] = formatDecimal(minorUnits, currency).split('.');
@@ -16,8 +16,8 @@ export function formatMoney(minorUnits: bigint | number | string, currency: stri
 }
 
 /**
- * The same for files that machines read, without grouping or currency: `1250.00`. Of a currency that
- * is not known here it is no number: `1250 minor units`.
+ * The same for files that machines read, without grouping or currency: `1250.00`. Of a currency
+ * that is not known here it is no number: `1250 minor units`.
  */
 export function formatDecimal(minorUnits: bigint | number | string, currency: string): string {
   const digits = minorDigits(currency);

@@ -114,8 +114,9 @@ const threeDecimal = new Set(['bhd', 'jod', 'kwd', 'omr', 'tnd']);
 
 /**
  * Written with two decimals, "where the decimal amount is always 00"
- * (https://docs.stripe.com/currencies#special-cases, as of 2026-09-03). The code and the words of the
- * refusal: https://support.stripe.com/questions/deprecation-of-fractional-isk-charges-and-refunds
+ * (https://docs.stripe.com/currencies#special-cases, as of 2026-09-03). The code and the words of
+ * the refusal:
+ * https://support.stripe.com/questions/deprecation-of-fractional-isk-charges-and-refunds
  */
 const effectivelyZeroDecimal = new Set(['isk', 'ugx']);
 

@@ -1,4 +1,4 @@
-import { amountMax, currencies, type PaymentStatus } from '@triplock/payments';
+import { amountMax, currencies, currenciesAsOf, type PaymentStatus } from '@triplock/payments';
 import { Type, type Static } from '../schema.ts';
 
 /*
@@ -109,7 +109,7 @@ export type NextAction = Omit<Static<typeof nextActionSchema>, 'expires_at'>;
 export const currency = Type.Unsafe<string>({
   type: 'string',
   enum: currencies,
-  description: 'an ISO 4217 currency code in upper case that is in use',
+  description: `a code of ISO 4217 in upper case, of its list of ${currenciesAsOf}`,
 });
 
 // Stripe's ids are at most 255 characters (docs.stripe.com/upgrades, "What changes does Stripe

@@ -64,7 +64,7 @@ after(() => stopSimulator());
 
 type Audit = Record<'charges' | 'refunds' | 'disputes', Record<string, { amount: number }>>;
 
-/** So much of a currency's larger unit, in the provider's: its page's list, typed here once more. */
+/** So much of a currency's larger unit in the provider's: its page's list, once more. */
 function unitsOf(whole: number, code: string): number {
   const zeroDecimals = 'BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF'.split(' ');
   const threeDecimals = 'BHD JOD KWD OMR TND'.split(' ');

@@ -3,16 +3,16 @@ import type { Inexpressible } from '../provider.ts';
 
 /*
  * The unit that Stripe counts each currency in, which is not always that of ISO 4217, and what it
- * charges. Written from docs.stripe.com/currencies as it stood on 2026-09-03 ("Supported presentment
- * currencies", "Zero-decimal currencies", "Special cases", "Maximum charge amounts"); the
- * three-decimal currencies, which that page shows to accounts in the Gulf alone, by its form of
+ * charges. Written from docs.stripe.com/currencies as it stood on 2026-09-03 ("Supported
+ * presentment currencies", "Zero-decimal currencies", "Special cases", "Maximum charge amounts");
+ * the three-decimal currencies, which that page shows to accounts in the Gulf alone, by its form of
  * 2022-12-31. HUF and TWD, which the page names beside the special ones, are so in payouts alone: a
  * card is charged with their two decimals.
  */
 
 /**
- * Any account may be charged in one of these, where its country allows it. STD is no code of ISO
- * 4217 any more.
+ * What cards can be charged in, where the account's country allows it. ANG and STD are no codes of
+ * ISO 4217 any more.
  */
 const presentment = new Set(
   (
@@ -80,8 +80,8 @@ export function toCharge(money: Money): Expressed {
 }
 
 /**
- * An amount in Stripe's unit. Of what was charged before, a refund, a capture, what is read: also in
- * a currency in which nothing new is charged.
+ * An amount in Stripe's unit. Of what was charged before, a refund, a capture, what is read: also
+ * in a currency in which nothing new is charged.
  */
 export function toStripe({ amount, currency }: Money): Expressed {
   const { units, minor } = ratioOf(currency);

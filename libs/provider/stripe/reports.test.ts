@@ -186,6 +186,37 @@ test('a dispute is named from its beginning and from its end, with what is wante
   assert.equal(readStripeEvent(step).outcome, 'ignored');
 });
 
+test('a dispute is reported in minor units of ISO 4217, whatever the provider counts in', () => {
+  for (const [currency, amount, minor] of [
+    ['isk', 120_000, 1_200n],
+    ['ugx', 500, 5n],
+    ['mga', 12, 1_200n],
+    ['kwd', 1_250, 1_250n],
+    ['jpy', 500, 500n],
+    // A bank asks for what nobody could be charged: never for less than that.
+    ['isk', 120_050, 1_201n],
+  ] as const) {
+    const dispute = { id: 'du_1', object: 'dispute', amount, currency, reason: 'fraudulent' };
+    const about = { ...dispute, charge: 'ch_1', payment_intent: 'pi_1', status: 'lost' };
+    const webhook = aWebhook(about, { event: { type: 'charge.dispute.created' } });
+    const read = readStripeEvent(webhook);
+    const told = read.outcome === 'event' && read.event.dispute;
+    assert.partialDeepStrictEqual(told, { amount: minor, currency: currency.toUpperCase() });
+    const listed = { ...about, created: 1, metadata: {} } as unknown as Listed;
+    assert.partialDeepStrictEqual(journalRowOf(listed), { amount: minor });
+  }
+});
+
+test('an object of ours for a fraction of a minor unit is not passed over', () => {
+  const charge = { id: 'ch_1', object: 'charge', status: 'succeeded', captured: true, created: 1 };
+  const of = (amount: number, metadata: object) =>
+    journalRowOf({ ...charge, currency: 'isk', amount_captured: amount, metadata } as Listed);
+  const ours = { txn_id: aPayment().txnId };
+  assert.equal(of(120_000, ours).amount, 1_200n);
+  assert.throws(() => of(120_050, ours), ProviderError);
+  assert.equal(of(120_050, {}).amount, 1_201n);
+});
+
 test('an event about something else, or of a step on the way, is genuine and ignored', () => {
   const customer = aWebhook({ id: 'cus_1' }, { event: { type: 'customer.created' } });
   assert.deepEqual(readStripeEvent(customer), { outcome: 'ignored', type: 'customer.created' });
