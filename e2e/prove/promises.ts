@@ -84,6 +84,7 @@ const notShort = 'it is not among the few that --short tries here';
 const sameOnEveryClaims: Readonly<Record<string, string>> = {
   commands: 'it is about commands, and what a claim costs is measured by npm run compare',
   'dispatcher-stands-still': 'it begins at the outbox, where no claim is seen any more',
+  'every-currency': 'a claim holds what a read shows, and each other layer is behind it',
   'list-while-paying': 'lists are read from the ledger',
   'poison-events': 'it begins at Pub/Sub, where no claim is seen any more',
   'partners-page': 'it is about what partners write, and each promise behind it has its own file',
