@@ -209,7 +209,7 @@ function alterations(text: string): Altered[] {
 }
 
 /** Another value of the same form: what would be taken for true. */
-function another(value: string | number | boolean | null): JsonValue {
+function another(value: unknown): JsonValue {
   if (typeof value === 'number') return value + 1;
   const text = String(value);
   return /^\d{4}-\d\d-\d\dT/.test(text) ? text.replace(/^20/, '21') : `${text}x`;
