@@ -97,7 +97,10 @@ export async function createTestRelay(test: Cleanup, to: string): Promise<TestRe
   };
 }
 
-/** A way to PostgreSQL that can lose what the server answers to a statement that it has done. */
+/**
+ * A way to PostgreSQL that can lose, or keep for ever, what the server answers to a statement that
+ * it has done.
+ */
 export type StatementRelay = {
   /** The database's URL, by this way. */
   url: string;
@@ -108,7 +111,14 @@ export type StatementRelay = {
    * done with it, so a commit is durable, and no byte of the answer has come through.
    */
   loseAnswer(nth: number): { wasLost(): boolean };
+  /**
+   * Stands still behind the next statement whose text matches: the server is done with it and waits
+   * for what comes next, and nothing passes on that connection any more. Resolves once that is so.
+   */
+  standStillBehind(statement: RegExp): Promise<void>;
 };
+
+type StandingStill = { statement: RegExp } & PromiseWithResolvers<void>;
 
 /** Opens such a way for one test, closed after it. */
 export async function createStatementRelay(test: Cleanup, to: string): Promise<StatementRelay> {
@@ -116,6 +126,7 @@ export async function createStatementRelay(test: Cleanup, to: string): Promise<S
   const sockets = new Set<Socket>();
   let answered = 0;
   let losing: { nth: number; isLost: boolean } | undefined;
+  let still: StandingStill | undefined;
   const onAnswer = (): 'pass' | 'lose' => {
     answered += 1;
     if (losing?.nth !== answered) return 'pass';
@@ -124,12 +135,23 @@ export async function createStatementRelay(test: Cleanup, to: string): Promise<S
   };
   const server = createServer((inbound) => {
     const outbound = connect({ host: target.hostname, port: Number(target.port) });
-    const answers = wholeAnswers(onAnswer);
-    inbound.on('data', (chunk) => outbound.write(chunk));
+    let here: StandingStill | undefined;
+    const answers = wholeAnswers(() => {
+      here?.resolve();
+      return onAnswer();
+    });
+    inbound.on('data', (chunk) => {
+      if (here !== undefined) return;
+      if (still?.statement.test(chunk.toString('latin1')) === true) {
+        here = still;
+        still = undefined;
+      }
+      outbound.write(chunk);
+    });
     outbound.on('data', (chunk) => {
       const through = answers(chunk);
       if (through === 'lost') inbound.destroy();
-      else inbound.write(through);
+      else if (here === undefined) inbound.write(through);
     });
     for (const [socket, other] of [
       [inbound, outbound],
@@ -138,7 +160,11 @@ export async function createStatementRelay(test: Cleanup, to: string): Promise<S
       sockets.add(socket);
       // The end of a connection is what is tried here.
       socket.on('error', () => other.destroy());
-      socket.on('close', () => (sockets.delete(socket), other.destroy()));
+      // Who stands still does not hear that the server has ended its session.
+      socket.on('close', () => {
+        sockets.delete(socket);
+        if (here === undefined || socket === inbound) other.destroy();
+      });
     }
   });
   const port = await listen(server, 0);
@@ -157,6 +183,10 @@ export async function createStatementRelay(test: Cleanup, to: string): Promise<S
       losing = fault;
       return { wasLost: () => fault.isLost };
     },
+    standStillBehind: (statement) => {
+      still = { statement, ...Promise.withResolvers<void>() };
+      return still.promise;
+    },
   };
 }
 
@@ -166,10 +196,11 @@ const [typeBytes, lengthBytes] = [1, 4];
 /**
  * Reads what the server sends on one connection and gives on what may pass: each answer once it is
  * whole, which ReadyForQuery ends (PostgreSQL manual, "Message Formats"). The server has committed
- * by then. The greeting ends with one too, and passes as it comes.
+ * by then. The greeting ends with one too, and so does the look at its limits that a pool takes
+ * before it uses a connection: they pass as they come, and count as no statement of anybody's.
  */
 function wholeAnswers(onAnswer: () => 'pass' | 'lose'): (chunk: Buffer) => Buffer | 'lost' {
-  let isGreeted = false;
+  let greetings = 2;
   let [held, unread] = [Buffer.alloc(0), Buffer.alloc(0)];
   return (chunk) => {
     unread = Buffer.concat([unread, chunk]);
@@ -180,9 +211,10 @@ function wholeAnswers(onAnswer: () => 'pass' | 'lose'): (chunk: Buffer) => Buffe
       held = Buffer.concat([held, unread.subarray(0, size)]);
       const isEnd = unread[0] === readyForQuery;
       unread = unread.subarray(size);
-      if (isGreeted && isEnd && onAnswer() === 'lose') return 'lost';
-      if (isGreeted && !isEnd) continue;
-      isGreeted ||= isEnd;
+      const isGreeting = greetings > 0;
+      if (isEnd && isGreeting) greetings -= 1;
+      if (isEnd && !isGreeting && onAnswer() === 'lose') return 'lost';
+      if (!isEnd && !isGreeting) continue;
       through = Buffer.concat([through, held]);
       held = Buffer.alloc(0);
     }

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import type { AcceptedFollowUp, AcceptedPayment } from '@triplock/payments';
+import type { Queryable } from '@triplock/postgres';
+import {
+  aPayment,
+  aRefund,
+  createStatementRelay,
+  createTestStripe,
+  eventually,
+  freePort,
+} from '@triplock/testing';
+import { start, within2min } from './test/at-stripe.ts';
+import {
+  aCard,
+  aPipeline,
+  aProvider,
+  aTransfer,
+  recordOf,
+  refundRecordOf,
+} from './test/pipeline.ts';
+
+/** Until each of them is final. */
+function untilFinal(reader: Queryable, those: readonly (AcceptedPayment | AcceptedFollowUp)[]) {
+  const ids = those.map(({ txnId }) => txnId);
+  const sql = `SELECT count(*)::int AS final FROM ledger.transactions
+    WHERE txn_id = ANY ($1) AND settled_at IS NOT NULL`;
+  return eventually(
+    async () => {
+      const [row] = await reader.query<{ final: number }>(sql, [ids]);
+      return row!.final === ids.length;
+    },
+    within2min(`the end of ${ids.length}`),
+  );
+}
+
+const sixty = () => Array.from({ length: 60 }, aTransfer);
+
+test('a row that somebody holds stops nobody else, and what needs it is done once it is free', async (context) => {
+  const { work, owner, store, append } = await aPipeline(context);
+  const worker = work();
+  const refunded = aTransfer();
+  await append(recordOf(refunded));
+  await worker.allCommitted();
+  const refund = aRefund(refunded);
+  const others = sixty();
+  await store.open().transaction(async (tx) => {
+    await tx.query('SELECT FROM ledger.transactions WHERE txn_id = $1 FOR UPDATE', [
+      refunded.txnId,
+    ]);
+    await append(refundRecordOf(refund));
+    for (const each of others) await append(recordOf(each));
+    // By who holds it, so that it does not stand still.
+    await untilFinal(tx, others);
+    const row = await worker.followUps.find(refund.txnId);
+    assert.notEqual(row?.state, 'succeeded');
+  });
+  await untilFinal(owner, [refund]);
+});
+
+/** What a worker is at when it stops, and the statement behind which it does: rows are locked. */
+type Inside = {
+  what: string;
+  statement: RegExp;
+  /** What is there before. */
+  payment: () => AcceptedPayment;
+  followUp?: (payment: AcceptedPayment) => AcceptedFollowUp;
+};
+
+const insides: readonly Inside[] = [
+  {
+    what: 'a refund',
+    statement: /refund_reserved \+/,
+    payment: aTransfer,
+    followUp: (payment) => aRefund(payment),
+  },
+  {
+    what: 'a capture',
+    statement: /WITH closing AS MATERIALIZED/,
+    payment: () =>
+      aPayment({ amount: 1_000n, paymentMethod: 'pm_card_visa', captureMethod: 'manual' }),
+    followUp: (payment) => aRefund(payment, { kind: 'capture' }),
+  },
+  { what: 'a settlement', statement: /state = asked\.state/, payment: () => aCard() },
+];
+
+// Each waits for a session of Kafka and for the limit of a transaction to end.
+suite('a worker that stands still, with rows locked', { concurrency: true }, () => {
+  for (const inside of insides) {
+    test(`inside ${inside.what} stops nobody else, and another finishes what it was at`, (context) =>
+      standStill(context, inside));
+  }
+});
+
+async function standStill(context: TestContext, { statement, payment, followUp }: Inside) {
+  const stripe = await createTestStripe(context);
+  const pipeline = await aPipeline(context);
+  const { work, owner, store, settings, append } = pipeline;
+  const provider = aProvider(stripe);
+  const first = payment();
+  const after = followUp?.(first);
+  if (after !== undefined) {
+    // It is authorised or paid for before, by a worker that goes.
+    const before = work({ provider, groupId: settings.LEDGER_GROUP });
+    await append(recordOf(first));
+    await before.allCommitted();
+    await before.consumer.close();
+  }
+  const relay = await createStatementRelay(context, store.url('triplock_ledger'));
+  const standsStill = relay.standStillBehind(statement);
+  const worker = start(context, {
+    ...settings,
+    DATABASE_URL: relay.url,
+    ADMIN_PORT: String(await freePort()),
+    STRIPE_API_KEY: stripe.apiKey,
+    STRIPE_API_URL: stripe.url,
+  });
+  await append(after === undefined ? recordOf(first) : refundRecordOf(after));
+  await standsStill;
+  worker.child.kill('SIGSTOP');
+  const held = await owner.query(
+    'SELECT FROM ledger.transactions WHERE txn_id = $1 FOR UPDATE SKIP LOCKED',
+    [first.txnId],
+  );
+  assert.deepEqual(held, [], 'the worker holds no row');
+  const others = sixty();
+  for (const each of others) await append(recordOf(each));
+  work({ provider, groupId: settings.LEDGER_GROUP });
+  await untilFinal(owner, others);
+  await untilFinal(owner, [after ?? first]);
+  assert.equal(worker.child.exitCode, null);
+}
