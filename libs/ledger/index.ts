@@ -5,6 +5,7 @@ export * from './outcomes.ts';
 export * from './postgres/outbox.ts';
 export * from './postgres/payments.ts';
 export * from './postgres/follow-ups.ts';
+export { openPostgresRecovery } from './postgres/recovery.ts';
 export { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
 export * from './follow-ups.ts';
 export * from './recovery.ts';
