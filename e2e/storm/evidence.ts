@@ -6,20 +6,24 @@ import type { Arrived, AskedKey, Evidence, Listed, Row } from './checker.ts';
 export function followArrivals(catcher: string): { arrived: Arrived[]; stop(): Promise<void> } {
   const arrived: Arrived[] = [];
   const stopping = new AbortController();
-  let after = 0;
+  let after: number | undefined;
   const read = async (): Promise<number> => {
-    const response = await fetch(`${catcher}/arrivals?after=${after}`);
-    type Page = { arrivals: (Arrived & { number: number })[] };
-    const { arrivals } = (await response.json()) as Page;
+    const response = await fetch(`${catcher}/arrivals?after=${after ?? 0}`);
+    type Page = { last: number; arrivals: (Arrived & { number: number })[] };
+    const { last, arrivals } = (await response.json()) as Page;
+    if (after === undefined) {
+      // What came before the storm is none of it.
+      after = last;
+      return 0;
+    }
     for (const { partner, id, verified, body, number } of arrivals) {
-      if (number > after + 1 && arrived.length > 0) throw new Error('arrivals were forgotten');
+      if (number > after + 1) throw new Error('arrivals were forgotten');
       after = number;
       arrived.push({ partner, id, verified, body });
     }
     return arrivals.length;
   };
   const follow = async () => {
-    // What came before the storm is none of it, and is known by its ids.
     while (!stopping.signal.aborted) if ((await read()) === 0) await delay(50);
     while ((await read()) > 0);
   };

@@ -225,6 +225,12 @@ test('of two cancellations the one that was told to have ended the payment does 
   await after.begin(held);
   await hold(after);
   assert.equal((await cancel(after, loser)).outcome, 'settled');
+  // Whoever looks at the payment first may see that its intent is let go.
+  const { txnId } = held;
+  const version = await after.versionOf(txnId);
+  const letGo = { state: 'canceled' as const, failure };
+  const end = { txnId, version, traceparent, settledAt: new Date(), result: letGo };
+  assert.deepEqual(await after.ledger.settle(end), { outcome: 'settled' });
   await cancel(after, winner);
   await after.begin(disputed);
   await after.charge(disputed);

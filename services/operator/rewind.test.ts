@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { encodePaymentAccepted } from '@triplock/contracts';
+import { encodePaymentAccepted, encodePaymentEvent } from '@triplock/contracts';
+import { settledPayment, settlementEvent } from '@triplock/ledger';
 import { createLogger } from '@triplock/runtime';
 import {
   aPayment,
@@ -11,7 +12,12 @@ import {
   eventually,
   testNamespace,
 } from '@triplock/testing';
-import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
+import {
+  openEventArchive,
+  openGroupCommit,
+  openTopicOffsets,
+  runConsumer,
+} from '@triplock/transport';
 import { runOperator } from './test/run-operator.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -28,6 +34,7 @@ async function aRewoundSystem(context: TestContext) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context);
   const deadLetters = await createTestTopic(context);
+  const told = await createTestTopic(context);
   const pubsub = await createTestSubscription(context);
   const [workers, auditors] = [testNamespace('workers'), testNamespace('auditors')];
   const settings = {
@@ -35,6 +42,7 @@ async function aRewoundSystem(context: TestContext) {
     KAFKA_BROKERS: accepted.brokers.join(','),
     ACCEPTED_TOPIC: accepted.topic,
     DEAD_LETTER_TOPIC: deadLetters.topic,
+    TOLD_TOPIC: told.topic,
     LEDGER_GROUP: workers,
     AUDITOR_GROUP: auditors,
     PUBSUB_PROJECT_ID: pubsub.projectId,
@@ -76,8 +84,13 @@ async function aRewoundSystem(context: TestContext) {
       [txnId, fingerprint, offset],
     );
   };
+  /** Has events archived as a dispatcher does. */
+  const archive = async (texts: readonly string[]) => {
+    const into = openEventArchive({ ...told, clientId: 'a-dispatcher', logger });
+    await into.append(texts).finally(() => into.close());
+  };
   const owner = store.open();
-  return { store, owner, kafka, since, workers, auditors, positionOf, rewind, lackOf };
+  return { store, owner, archive, kafka, since, workers, auditors, positionOf, rewind, lackOf };
 }
 
 test('groups go back to the time, the workers’ to what the ledger lacks where that is earlier, once --yes is given', async (context) => {
@@ -147,4 +160,31 @@ test('a service that is just ending is waited for', async (context) => {
   const { code, stderr } = await rewinding;
   assert.equal(code, 0, stderr);
   assert.equal(await positionOf(workers), 1);
+});
+
+test('what was told and the database lacks is in the outbox again, once, and waits to be published', async (context) => {
+  const { owner, archive, rewind, since } = await aRewoundSystem(context);
+  const payment = aPayment();
+  const settled = { result: { state: 'succeeded' as const }, settledAt: new Date() };
+  const event = settlementEvent(settledPayment(payment, settled), 1);
+  const { payload } = encodePaymentEvent(event);
+  const other = encodePaymentEvent({ ...event, timestamp: '2026-01-01T00:00:00.000Z' }).payload;
+  // Copies of a dispatcher that died, and something that is no event.
+  await archive([payload, '{}', payload]);
+  await archive([other]);
+  const words = ['--since', since.toISOString(), '--yes', '--json'];
+  for (const expected of [1, 0]) {
+    const done = await rewind(...words);
+    assert.equal(done.code, 0, done.stderr);
+    const { told } = JSON.parse(done.stdout) as { told: { restored: number; unreadable: number } };
+    assert.partialDeepStrictEqual(told, { restored: expected, contested: [], unreadable: 1 });
+    const rows = await owner.query('SELECT payload, state, sequence FROM ledger.outbox');
+    assert.deepEqual(rows, [{ payload, state: 'pending', sequence: 1 }]);
+  }
+  const [{ tellings } = { tellings: 0 }] = await owner.query<{ tellings: number }>(
+    `SELECT count(*)::int AS tellings FROM ledger.told
+     WHERE adopted_at IS NULL AND state = 'succeeded' AND happened_at = $1`,
+    [settled.settledAt],
+  );
+  assert.equal(tellings, 1);
 });

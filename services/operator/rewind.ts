@@ -61,7 +61,8 @@ service is at work or Kafka no longer has a record, 2 when a part is not up.
   --why TEXT why it is done
   --by NAME  who does it (the user of this machine)
   --home DIR the instance on this machine (.triplock); elsewhere the settings say which system
-  --json     prints { since, done, groups, subscriptions, events, atWork }
+  --json     prints { since, done, groups, subscriptions, events, atWork,
+             told?: { restored, contested, unreadable } }
   --help
 
 DATABASE_URL       the database, as its owner
@@ -94,14 +95,16 @@ export function rewind(caller: Caller): Promise<void> {
         await withSystem(operator, async (system) => {
           const plan = await (values.yes ? planAtRest : planRewind)(system, since);
           show(terminal, plan);
+          let told: RestoredEvents | undefined;
           if (values.yes) {
             refuseAtWork(plan);
             // Before anything moves: what was begun is known also when this dies half way.
             await recordRewind(system.database, since, actor);
-            showRestored(terminal, await carryOut(system, plan));
+            told = await carryOut(system, plan);
+            showRestored(terminal, told);
           }
           terminal.line(values.yes ? 'done' : 'nothing was changed: --yes does it');
-          terminal.result({ ...plan, done: values.yes ?? false });
+          terminal.result({ ...plan, done: values.yes ?? false, ...(told && { told }) });
           if (plan.groups.some(({ gone }) => gone.length > 0)) process.exitCode = 1;
         });
       },

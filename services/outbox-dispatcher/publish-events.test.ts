@@ -5,6 +5,7 @@ import { bucketOf, deriveEventId } from '@triplock/payments';
 import { CrashPointError, createLogger } from '@triplock/runtime';
 import { aPayment, eventually, seedEvents } from '@triplock/testing';
 import { openSubscriber, type IncomingMessage, type OutgoingMessage } from '@triplock/transport';
+import { publishEvents } from './publish-events.ts';
 import { aDispatcherSetup, paymentsOfOneBucket, traceparent } from './test/dispatcher.ts';
 
 const eventIdsOf = (messages: readonly IncomingMessage[]) =>
@@ -53,6 +54,31 @@ test('an event carries its payload byte for byte and attributes that a consumer 
     },
   );
   assert.equal(decodePaymentEvent(message).outcome, 'event');
+});
+
+test('each event is in the archive, byte for byte, before anybody is told, and nothing is published without', async (context) => {
+  const { post, dispatcher, rows, received, archived, store } = await aDispatcherSetup(context);
+  await post(...Array.from({ length: 400 }, () => aPayment()));
+  let away = true;
+  const append = (texts: readonly string[]) =>
+    away ? Promise.reject(new Error('Kafka is away')) : parts.archive.append(texts);
+  const { parts, crashPoints } = dispatcher();
+  const pass = publishEvents({ ...parts, archive: { append } });
+  await assert.rejects(pass(), /Kafka is away/);
+  away = false;
+  crashPoints.arm({ name: 'dispatcher.archived', action: { do: 'throw' } });
+  await assert.rejects(pass(), CrashPointError);
+  assert.equal(countOf(await rows(), 'pending'), 400);
+  const payloads = await store
+    .open()
+    .query<{ payload: string }>('SELECT payload FROM ledger.outbox');
+  const texts = payloads.map(({ payload }) => payload).sort();
+  assert.deepEqual((await archived()).toSorted(), texts);
+  assert.deepEqual(received, []);
+  assert.equal(await pass(), 400);
+  await eventually(async () => received.length === 400);
+  // What one process has archived it does not archive again.
+  assert.equal((await archived()).length, 400);
 });
 
 test('a crash between the publish and the mark publishes the same event again', async (context) => {

@@ -107,6 +107,7 @@ export function publishEvents(dispatcher: Dispatcher): Pass {
     await crashPoints.reached('dispatcher.leased');
     const rows = await outbox.take([...leases.values()], rowsMax);
     await archive(rows);
+    if (rows.length > 0) await crashPoints.reached('dispatcher.archived');
 
     // A publish that begins now must end, and be marked, while the bucket is certainly ours.
     // Pub/Sub checks no epoch: a paused process that wakes up later publishes copies, and the inbox

@@ -11,7 +11,12 @@ export const outboxDispatcher = {
   ledger: 'publishes',
   kafka: { topics: ['told'], groups: {} },
   events: { does: 'publish' },
-  crashPoints: ['dispatcher.leased', 'dispatcher.published', 'dispatcher.marked'],
+  crashPoints: [
+    'dispatcher.leased',
+    'dispatcher.archived',
+    'dispatcher.published',
+    'dispatcher.marked',
+  ],
   metrics: ['triplock_dispatcher_', 'triplock_outbox_'],
   memoryMiB: 256,
 } as const satisfies ServiceDeclaration;

@@ -5,7 +5,8 @@
 -- $8 what was captured or nulls; all of one length.
 -- A row: a payment as it is now; its entry and event must follow in the same transaction.
 -- Where another end was told before this database was set back (ledger.told), that end is written, with
--- its time; its event has its number, and is in the outbox. So are steps before it that were told.
+-- its time; its event has its number, and is in the outbox. So are steps before it that were told, and
+-- which capture or cancellation it was that is known to have ended it.
 -- No row: it is final, of another version, or another transaction holds it, and nothing was
 -- written. Whoever has to know which takes the row's lock first.
 WITH asked AS (
@@ -36,6 +37,15 @@ UPDATE ledger.transactions AS payment SET
     WHERE before.txn_id = payment.txn_id AND before.adopted_at IS NULL
       AND before.event_type = 'payment.authorized'
   )),
+  closed_by = CASE
+    WHEN coalesce(told.state, asked.state) IN ('captured', 'canceled')
+      THEN coalesce(payment.closed_by, (
+        SELECT closing.txn_id FROM ledger.told AS closing
+        WHERE closing.payment_id = payment.txn_id AND closing.adopted_at IS NULL
+          AND closing.event_type IN ('capture.succeeded', 'cancellation.succeeded')
+      ))
+    ELSE payment.closed_by
+  END,
   next_action = NULL,
   due_at = NULL,
   version = payment.version + 1,

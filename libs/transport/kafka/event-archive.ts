@@ -20,8 +20,11 @@ export type EventArchive = {
   close(): Promise<void>;
 };
 
-/** Well below what a broker takes in one batch (`max.message.bytes`, 1 MiB unless set). */
-const recordBytesMax = 128 * 1024;
+/**
+ * Characters, of three bytes at most: well below what a broker takes in one batch
+ * (`max.message.bytes`, 1 MiB unless set).
+ */
+const recordLengthMax = 128 * 1024;
 
 const limits: AppendLimits = {
   timeoutMs: 1_500,
@@ -53,19 +56,21 @@ export function openEventArchive(options: BrokerConnection & { topic: string }):
   };
 }
 
-function* recordsOf(texts: readonly string[]): Generator<Buffer> {
-  let lines: Buffer[] = [];
-  let bytes = 0;
-  for (const text of texts) {
-    const line = Buffer.from(`${text}\n`);
-    if (lines.length > 0 && bytes + line.length > recordBytesMax) {
-      yield Buffer.concat(lines);
-      [lines, bytes] = [[], 0];
+/** Of all texts together once: joined and encoded one by one they would cost twice as much. */
+function* recordsOf(texts: readonly string[]): Generator<string> {
+  let [from, length] = [0, 0];
+  for (let at = 0; at < texts.length; at += 1) {
+    if (at > from && length + texts[at]!.length > recordLengthMax) {
+      yield linesFrom(texts, from, at);
+      [from, length] = [at, 0];
     }
-    lines.push(line);
-    bytes += line.length;
+    length += texts[at]!.length + 1;
   }
-  if (lines.length > 0) yield Buffer.concat(lines);
+  if (texts.length > from) yield linesFrom(texts, from, texts.length);
+}
+
+function linesFrom(texts: readonly string[], from: number, to: number): string {
+  return `${texts.slice(from, to).join('\n')}\n`;
 }
 
 /** Records of one look, some dozen MB at most. */

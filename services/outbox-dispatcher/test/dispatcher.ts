@@ -13,6 +13,7 @@ import {
   openEventArchive,
   openPublisher,
   openSubscriber,
+  readEventArchive,
   type IncomingMessage,
   type Publisher,
 } from '@triplock/transport';
@@ -80,7 +81,23 @@ export async function aDispatcherSetup(context: TestContext) {
     owner.query<{ eventId: string; bucket: number; state: string; reason: string | null }>(`
       SELECT event_id AS "eventId", bucket, state, parked_reason AS reason
       FROM ledger.outbox ORDER BY order_id`);
-  return { store, events, told, post, dispatcher, rows, received: receive(context, events) };
+  /** Every text of the archive. */
+  const archived = async () => {
+    const texts: string[] = [];
+    const kafka = { ...told, clientId: 'test', logger, since: new Date(0) };
+    await readEventArchive(kafka, async (some) => void texts.push(...some.map(String)));
+    return texts;
+  };
+  return {
+    store,
+    events,
+    told,
+    archived,
+    post,
+    dispatcher,
+    rows,
+    received: receive(context, events),
+  };
 }
 
 /** What the subscription delivers, copies included, in order within a key. */
