@@ -262,7 +262,7 @@ test('each call of the provider is there from the start, by what may be known of
   const { calls } = workerMetrics(createMetrics('test'));
   const { values } = await calls.get();
   const counts = values.filter(({ metricName }) => metricName?.endsWith('_count'));
-  assert.equal(counts.length, 16);
+  assert.equal(counts.length, 20);
   assert.ok(counts.every(({ value }) => value === 0));
 });
 
