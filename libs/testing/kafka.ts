@@ -22,6 +22,9 @@ export type TopicShape = {
 /** The shape of a topic that a worker may set dead letters aside in. */
 export const ofDeadLetters: TopicShape = { batchBytesMax: 2 * 1024 * 1024 };
 
+/** For appends that are a test's means and not what it tests: a busy machine is no failure. */
+export const patientAppends = { timeoutMs: 60_000 } as const;
+
 /**
  * A Kafka topic of one test's own, deleted after it. By default it stores records unpacked, at the
  * broker's time, as in production.

@@ -9,6 +9,7 @@ import {
   createTestTopic,
   eventually,
   freePort,
+  patientAppends,
   startService,
 } from '@triplock/testing';
 import { openGroupCommit } from '@triplock/transport';
@@ -54,6 +55,7 @@ test('an auditor sees a payment through Kafka and Pub/Sub and says when all is s
     ...topic,
     clientId: 'test',
     logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+    limits: patientAppends,
   });
   const payment = aPayment();
   try {

@@ -12,6 +12,7 @@ import {
   eventually,
   freePort,
   ofDeadLetters,
+  patientAppends,
 } from '@triplock/testing';
 import { PostgresDurabilityError } from '@triplock/postgres';
 import { createLogger, createMetrics, type Mode } from '@triplock/runtime';
@@ -38,7 +39,7 @@ async function aSetup(context: TestContext) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context);
   const dead = await createTestTopic(context, ofDeadLetters);
-  const log = openGroupCommit({ ...accepted, clientId: 'test', logger });
+  const log = openGroupCommit({ ...accepted, clientId: 'test', logger, limits: patientAppends });
   context.after(() => log.close());
   const settings = settingsOf(store.url('triplock_ledger'), { accepted, dead });
   const env = { ...settings, ADMIN_PORT: String(await freePort()) };

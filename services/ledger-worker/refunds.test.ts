@@ -7,6 +7,7 @@ import {
   createTestStripe,
   eventually,
   growTestTopic,
+  patientAppends,
   type TestStripe,
 } from '@triplock/testing';
 import { openGroupCommit, partitionOfKey } from '@triplock/transport';
@@ -141,7 +142,7 @@ test('refunds and copies that come to other partitions, because some were added,
   const elsewhere = payments.filter(({ txnId }) => partitionOfKey(txnId, 4) !== 0);
   assert.ok(elsewhere.length > 0);
   // As a gateway that was started since.
-  const log = openGroupCommit({ ...accepted, clientId: 'test', logger });
+  const log = openGroupCommit({ ...accepted, clientId: 'test', logger, limits: patientAppends });
   context.after(() => log.close());
   const refunds = elsewhere.map((payment) => aRefund(payment, { amount: 300n }));
   await Promise.all([

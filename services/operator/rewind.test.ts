@@ -10,6 +10,7 @@ import {
   createTestSubscription,
   createTestTopic,
   eventually,
+  patientAppends,
   testNamespace,
 } from '@triplock/testing';
 import {
@@ -50,7 +51,7 @@ async function aRewoundSystem(context: TestContext) {
     EVENTS_SUBSCRIPTIONS: pubsub.subscription,
   };
   const kafka = { ...accepted, clientId: 'a-worker', logger };
-  const log = openGroupCommit(kafka);
+  const log = openGroupCommit({ ...kafka, limits: patientAppends });
   context.after(() => log.close());
   const append = () => log.append(encodePaymentAccepted(aPayment(), ''));
   for (let n = 0; n < 2; n += 1) await append();

@@ -6,6 +6,7 @@ import {
   commitTestOffset,
   createTestTopic,
   eventually,
+  patientAppends,
   recreateTestTopic,
   testNamespace,
 } from '@triplock/testing';
@@ -108,7 +109,7 @@ test('on Kafka: a topic made anew is noticed, and nobody waits for what went wit
   const offsets = openTopicOffsets({ ...connection, groupId });
   t.after(() => offsets.close());
   const append = async (records: number) => {
-    const log = openGroupCommit(connection);
+    const log = openGroupCommit({ ...connection, limits: patientAppends });
     const headers = { traceparent: '', partner_id: 'acme' };
     const record = { key: 'k', value: Buffer.from('a record'), headers };
     await Promise.all(Array.from({ length: records }, () => log.append(record)));

@@ -31,6 +31,7 @@ import {
   eventually,
   freePort,
   ofDeadLetters,
+  patientAppends,
   testNamespace,
   testSealingKeys,
 } from '@triplock/testing';
@@ -73,7 +74,7 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   const accepted = await createTestTopic(context, shape);
   const dead = await createTestTopic(context, ofDeadLetters);
   const kafka = { brokers: accepted.brokers, clientId: 'test', logger };
-  const log = openGroupCommit({ ...kafka, topic: accepted.topic });
+  const log = openGroupCommit({ ...kafka, topic: accepted.topic, limits: patientAppends });
   context.after(() => log.close());
 
   /** Starts a worker: one of a new group reads the topic from its beginning. */
