@@ -227,7 +227,8 @@ async function wentOut(txnId: string): Promise<Map<Outlet, Buffer>> {
     ['log', Buffer.from(await readLogs({ home }))],
     ['accepted record', listener.records(topics.accepted)],
     ['dead letter', listener.records(topics.deadLetter)],
-    ['event', listener.events()],
+    // As it is published, and as it was archived before.
+    ['event', Buffer.concat([listener.events(), listener.records(topics.told)])],
     ['metrics', await allMetrics(on)],
     ['error answer', Buffer.from(errors.join('\n'))],
     ['audit', await printed('audit', '--json', '--wait', '0')],

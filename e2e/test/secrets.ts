@@ -176,7 +176,10 @@ export async function listen({ system }: Setup): Promise<Listener> {
   const consumer = kafka.consumer({ groupId: name });
   const records: { topic: string; bytes: Buffer }[] = [];
   await consumer.connect();
-  await consumer.subscribe({ topics: [topics.accepted, topics.deadLetter], fromBeginning: true });
+  await consumer.subscribe({
+    topics: [topics.accepted, topics.deadLetter, topics.told],
+    fromBeginning: true,
+  });
   await consumer.run({
     eachMessage: async ({ topic, message }) => {
       if (Number(message.timestamp) < since) return;
