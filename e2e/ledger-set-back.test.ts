@@ -147,7 +147,8 @@ test('after a failover to a standby that lacks the newest commits, or a restore,
   for (const id of lost) assert.deepEqual([...new Set(await sequencesOf(id))], [1]);
   assert.deepEqual([...new Set(await sequencesOf(before[1]))], [1, 2]);
   const acts = await look.database.query(
-    `SELECT done_by, why FROM auditor.operator_acts WHERE act = 'rewind'`,
+    `SELECT done_by, why FROM auditor.operator_acts WHERE act = 'rewind'
+     ORDER BY act_id DESC LIMIT 1`,
   );
   assert.deepEqual(acts, [{ done_by: 'ada', why: 'failover' }]);
 });

@@ -98,6 +98,8 @@ export type Observations = {
   notCompared: readonly NotCompared[];
   /** Milliseconds that each check took. */
   tookMs: ReadonlyMap<string, number>;
+  /** Whether, as the look began, something that was told before a restore was not taken over. */
+  takingOver?: boolean;
 };
 
 /**
@@ -153,6 +155,8 @@ async function lookNow(
 ): Promise<Observations | 'closed-meanwhile'> {
   const { database, slices, copyLedger } = auditor;
   const withProvider = atProvider.outcome !== 'not-compared';
+  // First: whatever comes later in this look sees all of it taken over, if this did.
+  const [told] = await database.query<{ open: boolean }>(toldSql);
   const closed = await closedSoFar(database);
   const inClosed = await lookAtClosed(auditor, { withProvider, closed });
   const known = await clean?.take(database);
@@ -193,8 +197,11 @@ async function lookNow(
     lost: await listLost(database),
     notCompared: unasked.map(({ because }) => because),
     tookMs: addTimes(looked),
+    takingOver: told!.open,
   };
 }
+
+const toldSql = 'SELECT EXISTS (SELECT FROM ledger.told WHERE adopted_at IS NULL) AS open';
 
 type Unasked = { because: NotCompared; since: Date };
 type Known = { lag: Lag; atProvider: CaughtUp; unasked: readonly Unasked[] };
@@ -231,7 +238,8 @@ function splitLate(finding: DatedFinding, { customerOverdueMs }: Auditor): Dated
 export function resultOf(seen: Observations, { final }: { final: boolean }): AuditResult {
   const inFlight = [...findingsThatHold('in the end', seen), ...sumsThatDiffer(seen)];
   // After the database was set back events go ahead of what they tell, until that is taken over.
-  const isTakenOver = inFlight.every(({ check }) => check !== 'told-otherwise');
+  const isTakenOver =
+    seen.takingOver !== true && inFlight.every(({ check }) => check !== 'told-otherwise');
   const always = findingsThatHold('always', seen);
   if (!isTakenOver) inFlight.push(...always);
   const drift = isTakenOver ? always : [];
