@@ -162,6 +162,43 @@ test('a card whose customer has yet to act is waited for and no drift, until it 
   assert.ok(result.waiting.every(({ ids }) => !ids.includes(id)));
 });
 
+test('money that is taken or held for a payment that had failed is named until it is given back', async () => {
+  const card = { amount: 777, currency: 'PLN', payment_method: 'pm_card_chargeDeclined' };
+  const { id, status } = await final(await on.acme.pay(newKey(), card));
+  assert.equal(status, 'failed');
+  /** Somebody with a right at the provider charges the customer all the same. */
+  const chargeByHand = async (more: Record<string, string>) => {
+    const ours = { 'metadata[txn_id]': id, 'metadata[partner_id]': 'acme' };
+    const method = { payment_method: 'pm_card_visa', 'payment_method_types[]': 'card' };
+    const answer = await fetch(new URL('/v1/payment_intents', on.system.stripe), {
+      method: 'POST',
+      headers: { authorization: 'Bearer sk_test_somebody' },
+      body: new URLSearchParams({
+        amount: '777',
+        currency: 'pln',
+        confirm: 'true',
+        ...ours,
+        ...method,
+        ...more,
+      }),
+    });
+    const body = (await answer.json()) as { id: string };
+    assert.equal(answer.status, 200, JSON.stringify(body));
+    return body.id;
+  };
+  const intents = [await chargeByHand({}), await chargeByHand({ capture_method: 'manual' })];
+  const found = await audit('1');
+  assert.equal(found.code, 1);
+  const named = found.result.drift.find(({ check }) => check === 'payment-contradicts-provider');
+  assert.deepEqual(named?.ids.toSorted(), intents.toSorted());
+
+  const who = ['--by', 'ada', '--why', 'told as failed'];
+  const given = await command('give-back', id, ...who, '--yes', '--json');
+  assert.equal(given.code, 0, given.stderr);
+  const after = await audit();
+  assert.deepEqual([after.result.drift, after.code], [[], 0]);
+});
+
 test('the audit fails and names the event when a layer differs', async () => {
   const { body } = await on.acme.pay(newKey(), { amount: 2, currency: 'JPY' });
   const { id } = JSON.parse(body) as { id: string };

@@ -107,6 +107,15 @@ const plants: readonly Plant[] = [
   },
   {
     intent: 'canceled',
+    charge: 'returned',
+    reach: async ({ create }) => {
+      const made = await confirmed(create, pays, manual);
+      await cancel(made.id);
+      return made;
+    },
+  },
+  {
+    intent: 'canceled',
     charge: 'none',
     reach: async ({ create }) => {
       const made = await create();

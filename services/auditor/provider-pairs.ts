@@ -41,7 +41,7 @@ export const chargeStates = [
   /** Under way, or held. */
   'pending',
   'succeeded',
-  /** Taken, and given back whole by an operator, as it is recorded among their acts. */
+  /** Taken or held, and given back whole by an operator, as it is recorded among their acts. */
   'returned',
 ] as const;
 /** Of a refund on either side; `none`: that side does not have it. */

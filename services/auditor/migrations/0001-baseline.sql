@@ -319,7 +319,8 @@ GROUP BY subject;
 
 -- Money of a payment that had ended without it, or was paid by another intent, and that an operator
 -- gave back (`give-back` of `intent:<txn_id>/<intent id>`): the charge, and the refund of all of it,
--- which carries the payment's id where a refund of a partner's carries its own.
+-- which carries the payment's id where a refund of a partner's carries its own. What was only held
+-- and is let go, or never moved, has no refund.
 CREATE VIEW returned AS
 SELECT charges.id AS charge_id, refunds.id AS refund_id
 FROM (
@@ -331,16 +332,18 @@ FROM (
 ) AS acts
 CROSS JOIN LATERAL (
   SELECT * FROM provider_journal
-  WHERE kind = 'charge' AND provider_journal.txn_id = acts.txn_id AND status = 'succeeded'
+  WHERE kind = 'charge' AND provider_journal.txn_id = acts.txn_id AND status <> 'pending'
     AND subject = concat('intent:', acts.txn_id, '/', intent_id)
   OFFSET 0
 ) AS charges
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
   SELECT * FROM provider_journal
   WHERE kind = 'refund' AND provider_journal.txn_id = acts.txn_id AND status = 'succeeded'
+    AND charges.status = 'succeeded'
     AND (intent_id, amount, currency) = (charges.intent_id, charges.amount, charges.currency)
   OFFSET 0
-) AS refunds;
+) AS refunds ON true
+WHERE charges.status = 'failed' OR refunds.id IS NOT NULL;
 
 -- The ids of this system once more, in another language and by another hand: SHA-256 over each part
 -- behind its length, cut to 16 bytes and marked as UUIDv8 (RFC 9562).
