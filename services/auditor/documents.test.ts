@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { followUpEventOf, followUpKeyConflictEventOf, paymentEventOf } from '@triplock/contracts';
 import { openPostgresFollowUps, openPostgresLedger } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedFollowUp, JsonObject, JsonValue } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedFollowUp, JsonValue } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase, everyField } from '@triplock/testing';
 import { checks, everything, findWrong } from './checks.ts';
 import { ownersOf, settledAt, traceparent } from './test/hops.ts';
@@ -188,9 +188,8 @@ function alterations(text: string): Altered[] {
       altered.push({ path: `${path.join('.')} ${what}`, text: JSON.stringify(copy) });
     };
     if (typeof value === 'object' && value !== null) {
-      for (const [name, inner] of Object.entries(value as JsonObject)) {
-        visit(inner!, [...path, name]);
-      }
+      const inside = Object.entries(value as Record<string, JsonValue>);
+      for (const [name, inner] of inside) visit(inner, [...path, name]);
       visitAdded(path);
     } else {
       put((parent, name) => (parent[name] = another(value)), 'changed');
