@@ -6,6 +6,7 @@ import {
   createTestDatabase,
   createTestRelay,
   createTestSubscription,
+  createTestTopic,
   eventually,
   freePort,
   openEmulator,
@@ -21,6 +22,7 @@ import {
 async function aPlace(t: TestContext) {
   const store = await createTestDatabase(t);
   const events = await createTestSubscription(t);
+  const told = await createTestTopic(t);
   const toBroker = await createTestRelay(t, `http://${events.emulatorHost}`);
   const seen = await watchOrder(t, events);
   const start = async (service: string, settings: Readonly<Record<string, string>>) =>
@@ -40,6 +42,8 @@ async function aPlace(t: TestContext) {
       start('outbox-dispatcher', {
         DATABASE_URL: store.url('triplock_dispatcher'),
         EVENTS_TOPIC: events.topic,
+        KAFKA_BROKERS: told.brokers.join(','),
+        TOLD_TOPIC: told.topic,
         ...settings,
       }),
     notifier: () =>

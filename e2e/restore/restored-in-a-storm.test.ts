@@ -85,8 +85,8 @@ async function setBackInAStorm(context: TestContext, hours: number): Promise<voi
 type Audit = { drift: { check: string; ids: string[] }[]; counts: { undelivered: number } };
 
 /**
- * Waits until every layer agrees and every webhook has arrived. What was accepted long ago is looked
- * at once a minute, so that it takes some.
+ * Waits until every layer agrees and every webhook has arrived. What was accepted long ago is
+ * looked at once a minute, so that it takes some.
  */
 async function auditIsGreen(hours: number): Promise<void> {
   // The auditor reads the provider's lists from its own beginning on: it meets no dispute of a
@@ -112,7 +112,9 @@ async function everybodyActs(): Promise<void> {
   await eventually(async () => (await allCustomersAct(on)) === 0);
 }
 
-/** Has whoever accepts, charges and is the provider live so many hours ago, and starts them anew. */
+/**
+ * Has whoever accepts, charges and is the provider live so many hours ago, and starts them anew.
+ */
 async function clocksBehind({ system }: Setup, hours: number): Promise<void> {
   const provider = stripeControl(system.stripe, system.controlToken);
   await provider('POST', '/clock', { offsetMs: -hours * 3_600_000 });

@@ -134,7 +134,9 @@ function judgeCharges({ rows, charges }: Evidence, byId: Rows, found: Findings):
   }
 }
 
-/** What a refund says is what the provider gave back under its id, and no payment gives too much. */
+/**
+ * What a refund says is what the provider gave back under its id, and no payment gives too much.
+ */
 function judgeRefunds({ rows, refunds }: Evidence, byId: Rows, found: Findings): void {
   const given = refunds.filter(({ status }) => !['failed', 'canceled'].includes(status));
   const ours = Map.groupBy(given, ({ metadata }) => metadata?.['txn_id'] ?? '');

@@ -41,11 +41,12 @@ export async function startTraced(
   test: TestContext,
   { traces, payer }: { traces: string; payer: Payer },
 ): Promise<TracedPipeline> {
-  const [keys, database, accepted, letters, events, stripe] = await Promise.all([
+  const [keys, database, accepted, letters, told, events, stripe] = await Promise.all([
     createTestKeyspace(test),
     createTestDatabase(test),
     createTestTopic(test),
     createTestTopic(test, ofDeadLetters),
+    createTestTopic(test),
     createTestSubscription(test),
     createTestStripe(test),
   ]);
@@ -89,6 +90,8 @@ export async function startTraced(
     }),
     start('outbox-dispatcher', {
       ...pubsub,
+      KAFKA_BROKERS: kafka.KAFKA_BROKERS,
+      TOLD_TOPIC: told.topic,
       EVENTS_TOPIC: events.topic,
       DATABASE_URL: database.url('triplock_dispatcher'),
     }),

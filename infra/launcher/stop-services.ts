@@ -6,7 +6,8 @@ import { inStopOrder } from './stop-order.ts';
 
 /**
  * Stops the pipeline's services of a home: first those that take work in, each with the time to
- * finish what it holds. The parts, and what stands for others, go on. Returns how many were stopped.
+ * finish what it holds. The parts, and what stands for others, go on. Returns how many were
+ * stopped.
  */
 export async function stopServices(home: string, report: Report): Promise<number> {
   const { processes } = await systemStatus({ home });

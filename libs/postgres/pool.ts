@@ -46,8 +46,8 @@ export type DatabaseOptions = {
   /** Has the server refuse every write by these connections, whatever their role may. */
   readOnly?: boolean;
   /**
-   * Looks at each new connection before it is used, once it was seen to have the limits above. When it rejects, the connection is closed and
-   * whoever needed it gets that error.
+   * Looks at each new connection before it is used, once it was seen to have the limits above. When
+   * it rejects, the connection is closed and whoever needed it gets that error.
    */
   onConnect?: (session: Queryable) => Promise<unknown>;
   /**

@@ -1,5 +1,3 @@
-import type { Queryable } from './pool.ts';
-
 /** What the server holds the statements and transactions of a session to; milliseconds. */
 export type SessionLimits = {
   /** How long it works on one statement. */
@@ -18,6 +16,9 @@ export function startParameters(limits: SessionLimits) {
     ...(limits.readOnly && { options: '-c default_transaction_read_only=on' }),
   };
 }
+
+/** A connection that statements can be asked of. */
+type Session = { query<Row extends object>(statement: string): Promise<Row[]> };
 
 type InForce = { role: string; statement: number; idle: number; read_only: string };
 
@@ -44,7 +45,7 @@ export class SessionLimitsError extends Error {
  *
  * @throws SessionLimitsError when they are not in force.
  */
-export async function requireLimits(session: Queryable, wanted: SessionLimits): Promise<void> {
+export async function requireLimits(session: Session, wanted: SessionLimits): Promise<void> {
   const [row] = (await session.query<InForce>(inForceSql)) as [InForce];
   const lacking = [
     ...lackingLimit('statement_timeout', row.statement, wanted.statementTimeoutMs),

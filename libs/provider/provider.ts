@@ -276,7 +276,9 @@ export type Provider = {
    * before a ledger was set back.
    */
   listRefunds(intent: Pick<IntentQuery, 'intentId' | 'money'>): Promise<ListedRefunds>;
-  /** A page of the disputes that were made since a time, of whatever intent; `after` is a `next`. */
+  /**
+   * A page of the disputes that were made since a time, of whatever intent; `after` is a `next`.
+   */
   listDisputes(query: { since: Date; after?: string }): Promise<ListedDisputes>;
 };
 

@@ -41,7 +41,9 @@ const givenToAll = {
   ACTION_KEYS: testSealingKeys,
 };
 
-/** Where Node keeps compiled code, for a process that knows nothing else of this one's environment. */
+/**
+ * Where Node keeps compiled code, for a process that knows nothing else of this one's environment.
+ */
 export function compileCache(): { NODE_COMPILE_CACHE: string | undefined } {
   return { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] };
 }

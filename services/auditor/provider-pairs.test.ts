@@ -136,7 +136,9 @@ const plants: readonly Plant[] = [
 
 type ToState = { system: System; payment: AcceptedPayment; intentId: string | undefined };
 
-/** Brings a posted card to a state of the ledger; one without an intent names one that is unknown. */
+/**
+ * Brings a posted card to a state of the ledger; one without an intent names one that is unknown.
+ */
 async function bringTo(
   state: Exclude<PaymentState, 'none'>,
   { system, payment, intentId }: ToState,

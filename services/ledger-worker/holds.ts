@@ -53,8 +53,8 @@ async function letGo(worker: Worker, held: CardPayment): Promise<AttemptOutcome>
 /**
  * Whether what was held was let go by a cancellation, and the ledger does not know that it was
  * held: its row was set back by a restore. It is noted first, as where it was captured. That wakes
- * the cancellation, which ends both rows; the next look does so where none comes. An intent that was
- * cancelled before it held anything shows no hold, and nothing of one is told.
+ * the cancellation, which ends both rows; the next look does so where none comes. An intent that
+ * was cancelled before it held anything shows no hold, and nothing of one is told.
  */
 export function wasLetGo({ authorizedAt }: Payment, { failure, wasHeld }: Declined): boolean {
   return wasHeld === true && authorizedAt === undefined && failure.code === 'payment_canceled';

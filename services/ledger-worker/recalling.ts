@@ -11,9 +11,9 @@ import type { AttemptOutcome, Worker } from './worker.ts';
  */
 
 /**
- * Asks the provider for every refund that it made of a payment, and notes them: from then on each has
- * the amount and end that it has there. A crash before the note leaves nothing, and the next one that
- * is due asks again. Resolves to nothing once they are noted.
+ * Asks the provider for every refund that it made of a payment, and notes them: from then on each
+ * has the amount and end that it has there. A crash before the note leaves nothing, and the next
+ * one that is due asks again. Resolves to nothing once they are noted.
  */
 export async function recallRefunds(
   { ledger, followUps, provider }: Worker,
@@ -31,21 +31,21 @@ export async function recallRefunds(
 }
 
 /**
- * How long before a lost moment a dispute may have begun of which the provider told only afterwards:
- * it repeats a report for three days (docs.stripe.com/webhooks#retries).
+ * How long before a lost moment a dispute may have begun of which the provider told only
+ * afterwards: it repeats a report for three days (docs.stripe.com/webhooks#retries).
  */
 const reportedWithinMs = 4 * 86_400_000;
 
 /**
- * For how long a dispute of a payment that nobody knows may be one of ours, whose record is still to
- * be read again or whose charge is still to be found. Others may use the provider's account too.
+ * For how long a dispute of a payment that nobody knows may be one of ours, whose record is still
+ * to be read again or whose charge is still to be found. Others may use the provider's account too.
  */
 const unknownForMs = 86_400_000;
 
 /**
- * A pass that asks the provider for every dispute since a rewind's moment and notes them, each once:
- * those that the ledger has are known to it. One of a payment that is not final yet, or not there,
- * waits for it, and the rewind stays open. Returns 1 when it closed one.
+ * A pass that asks the provider for every dispute since a rewind's moment and notes them, each
+ * once: those that the ledger has are known to it. One of a payment that is not final yet, or not
+ * there, waits for it, and the rewind stays open. Returns 1 when it closed one.
  */
 export function disputesPass(worker: Worker, recovery: Recovery, logger: Logger): Pass {
   return async () => {

@@ -290,9 +290,9 @@ async function alarmIfUndone(
 /**
  * A payment that was told to have ended without money, and of which an intent holds or has taken
  * some all the same: confirmed by hand at the provider, or by a right that somebody kept. What is
- * final does not change, so a person gives the money back (`npm run give-back`). The intent is read,
- * because a report may be late: what was held and let go since is well. Each webhook counts, copies
- * too; without any the audit names the payment.
+ * final does not change, so a person gives the money back (`npm run give-back`). The intent is
+ * read, because a report may be late: what was held and let go since is well. Each webhook counts,
+ * copies too; without any the audit names the payment.
  *
  * @throws when the provider does not answer: then the report has to come again.
  */

@@ -63,8 +63,8 @@ INSERT INTO auditor.operator_acts (act, subject, done_by, why)
 VALUES ('rewind', 'since ' || $1::text, $2, $3)
 
 -- name: recordGiveBack
--- Says who gives back what the provider has of a payment, and why. The audit looks for it beside the
--- refund (auditor.returned).
+-- Says who gives back what the provider has of a payment, and why. The audit looks for it beside
+-- the refund (auditor.returned).
 --
 -- $1 `intent:<txn_id>/<intent id>`, $2 who, $3 why. No row, ever.
 INSERT INTO auditor.operator_acts (act, subject, done_by, why) VALUES ('give-back', $1, $2, $3)

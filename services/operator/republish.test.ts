@@ -152,8 +152,9 @@ for (const [name, open] of [
       const store = await open(context);
       const parked = await fill(store, sizes[name]);
       const { eventsCount } = sizes[name];
-      const [events, accepted, deadLetters] = await Promise.all([
+      const [events, accepted, deadLetters, told] = await Promise.all([
         createTestSubscription(context),
+        createTestTopic(context),
         createTestTopic(context),
         createTestTopic(context),
       ]);
@@ -165,6 +166,7 @@ for (const [name, open] of [
         KAFKA_BROKERS: accepted.brokers.join(','),
         ACCEPTED_TOPIC: accepted.topic,
         DEAD_LETTER_TOPIC: deadLetters.topic,
+        TOLD_TOPIC: told.topic,
       };
       const dispatcher = startService(
         context,

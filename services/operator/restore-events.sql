@@ -5,8 +5,8 @@
 -- byte, and notes what they told.
 --
 -- $1 a JSON array of objects with the fields below, in the order in which they were archived.
--- Always one row: how many were `restored`, and the ids of those that are `contested`: another event
--- of their payment has their number, so that they cannot be told again.
+-- Always one row: how many were `restored`, and the ids of those that are `contested`: another
+-- event of their payment has their number, so that they cannot be told again.
 --
 -- One whose transaction is as it says already is passed over: it left the outbox by age.
 WITH archived AS MATERIALIZED (

@@ -80,8 +80,8 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
 }
 
 /**
- * One pass: hold the leases, take what waits in them, archive it, publish each key in order, side by
- * side.
+ * One pass: hold the leases, take what waits in them, archive it, publish each key in order, side
+ * by side.
  *
  * Whoever hears of an event may act on it, so it is in the archive before: a crash between the two
  * leaves one there that nobody was told of, which is told later all the same. While the archive
@@ -124,7 +124,9 @@ export function publishEvents(dispatcher: Dispatcher): Pass {
   };
 }
 
-/** Archives rows that the pass before has not: a broker that is away has them taken at each pass. */
+/**
+ * Archives rows that the pass before has not: a broker that is away has them taken at each pass.
+ */
 function archiveOnce({ archive }: Dispatcher): (rows: readonly OutboxEvent[]) => Promise<void> {
   let archived: ReadonlySet<string> = new Set();
   return async (rows) => {

@@ -38,9 +38,10 @@ export const resolved = (path: string) => realpathSync(path);
 
 /**
  * A folder of the parts cache, filled the first time, and again when its content is not that of the
- * checksum, or `isWhole` denies it. It appears under its name only when `fill` has finished, so a fetch that was cut off
- * leaves nothing that looks fetched. Launchers of several clones and homes take turns. Clones that
- * pin another content under the same name have another folder: its name says which.
+ * checksum, or `isWhole` denies it. It appears under its name only when `fill` has finished, so a
+ * fetch that was cut off leaves nothing that looks fetched. Launchers of several clones and homes
+ * take turns. Clones that pin another content under the same name have another folder: its name
+ * says which.
  *
  * What was damaged is moved aside, and what replaces it is put there. A launcher that looks between
  * the two, or as of a crash there, finds nothing and waits for its turn.

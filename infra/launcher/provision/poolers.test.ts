@@ -14,7 +14,9 @@ const pgbouncer = await findPgbouncer({ report: () => undefined, signal });
 
 const ignored = 'statement_timeout,idle_in_transaction_session_timeout,options';
 
-/** PgBouncer in transaction mode before a database, as the roles of these URLs; its URL for each. */
+/**
+ * PgBouncer in transaction mode before a database, as the roles of these URLs; its URL for each.
+ */
 async function openPooler(context: TestContext, file: string, urls: Record<string, string>) {
   const folder = mkdtempSync(join(tmpdir(), 'triplock-pgbouncer-'));
   const port = await freePort();

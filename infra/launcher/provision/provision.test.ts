@@ -153,11 +153,11 @@ test('all that a namespace left in the parts is dropped, and nothing of its neig
   const neighbour = namesIn(testNamespace('other'));
   await fill(t, names);
   await fill(t, neighbour);
-  assert.equal((await found(names)).length, 10);
+  assert.equal((await found(names)).length, 11);
   const parts = await testEndpoints();
   await dropNames(parts, names);
   assert.deepEqual(await found(names), []);
-  assert.equal((await found(neighbour)).length, 10);
+  assert.equal((await found(neighbour)).length, 11);
   await dropNames(parts, names);
 });
 

@@ -27,8 +27,8 @@ RETURNING txn_id
 -- $1 the refund's id.
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is pending, or not there
 -- and may still come), `unasked` (the provider has to be asked for the refunds that it made of the
--- payment before the ledger was set back), `remembered` (something is known of what was given back or
--- told before that: reserveRemembered decides), or why it can never be given back:
+-- payment before the ledger was set back), `remembered` (something is known of what was given back
+-- or told before that: reserveRemembered decides), or why it can never be given back:
 -- `payment_not_refundable`, `amount_exceeds_refundable`. No row: the refund is final.
 --
 -- The refund is locked before its payment, here and in settleFollowUp. Under READ COMMITTED both
@@ -107,12 +107,13 @@ SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision F
 
 -- name: reserveRemembered
 -- The same of a refund of which, or of whose payment, something is known from before the ledger was
--- set back: what was told of it, or what the provider shows under its id, is what becomes of it, and
--- what others are known to have got is nobody else's.
+-- set back: what was told of it, or what the provider shows under its id, is what becomes of it,
+-- and what others are known to have got is nobody else's.
 --
 -- $1 the refund's id.
--- A row: `decision` as reserveRefund has it, or `failed`: it failed before, and `code` and `message`
--- say why. A known one whose payment has no room for it, which nothing here can have led to, waits.
+-- A row: `decision` as reserveRefund has it, or `failed`: it failed before, and `code` and
+-- `message` say why. A known one whose payment has no room for it, which nothing here can have led
+-- to, waits.
 --
 -- It is a statement of its own after reserveRefund, in its transaction: the refund and its payment
 -- are locked since then, so here is seen what others reserved until they gave those locks up.
@@ -221,9 +222,9 @@ ON CONFLICT (payment_id) DO UPDATE SET recalled_at = now()
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is not there and may
 -- still come, is not authorised yet, or is another one's whose end is not known), or why it can
 -- never be: `amount_exceeds_authorized`, `payment_already_captured`, `payment_not_authorized`, or
--- why the payment was cancelled, which is its own failure code. `failed`: that it did was told before
--- the ledger was set back, with `code` and `message`; while another one is known so to have ended
--- the payment, it waits for that one. No row: it is final.
+-- why the payment was cancelled, which is its own failure code. `failed`: that it did was told
+-- before the ledger was set back, with `code` and `message`; while another one is known so to have
+-- ended the payment, it waits for that one. No row: it is final.
 --
 -- Locked as reserveRefund locks, so of any number at once the first one has the payment, and each
 -- of the others sees it so. It lets go of it when it is settled as failed.

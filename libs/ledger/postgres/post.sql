@@ -10,9 +10,9 @@
 -- Right after it transactions, entries and events are durable and the offset is not committed: the
 -- batch comes again, and every id is taken.
 --
--- What was told before this database was set back (ledger.told) is not told otherwise: it was settled when
--- the event says, which is in the outbox already, and the numbers of the payment's events go on behind
--- those that were told.
+-- What was told before this database was set back (ledger.told) is not told otherwise: it was
+-- settled when the event says, which is in the outbox already, and the numbers of the payment's
+-- events go on behind those that were told.
 --
 -- Sorted by id, because two batches that share ids in opposite order would deadlock. Without a
 -- conflict target both unique keys are watched: with one, two racing inserts of one id could find

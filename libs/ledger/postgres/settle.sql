@@ -4,9 +4,9 @@
 -- $5 failure messages, $6 when they were settled, $7 the provider's ids of the charges or nulls,
 -- $8 what was captured or nulls; all of one length.
 -- A row: a payment as it is now; its entry and event must follow in the same transaction.
--- Where another end was told before this database was set back (ledger.told), that end is written, with
--- its time; its event has its number, and is in the outbox. So are steps before it that were told, and
--- which capture or cancellation it was that is known to have ended it.
+-- Where another end was told before this database was set back (ledger.told), that end is written,
+-- with its time; its event has its number, and is in the outbox. So are steps before it that were
+-- told, and which capture or cancellation it was that is known to have ended it.
 -- No row: it is final, of another version, or another transaction holds it, and nothing was
 -- written. Whoever has to know which takes the row's lock first.
 WITH asked AS (

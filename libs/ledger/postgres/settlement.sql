@@ -10,8 +10,8 @@
 -- $11 payloads, $12 traceparents, $13 the payments that order the events; all of one length. It
 -- runs in the transaction of settle.sql or settleFollowUp, under the payments' locks, so the order
 -- ids it draws never run against a payment's sequence.
--- A row each, but for those that were told before this database was set back: their events are in the
--- outbox, and what was told is adopted, with the steps before an end.
+-- A row each, but for those that were told before this database was set back: their events are in
+-- the outbox, and what was told is adopted, with the steps before an end.
 --
 -- A refund that looked at its payment before that was final has committed by now, because it held
 -- the payment's lock, and is seen here: this is a statement of its own. One that is locked by
@@ -60,8 +60,8 @@ RETURNING order_id
 --
 -- $1 event id, $2 event type, $3 txn id, $4 the payment that orders the event, $5 partner, $6
 -- bucket, $7 sequence, $8 payload, $9 traceparent. It runs in the transaction that changed the
--- payment, under its lock, as appendSettlements does. One row, unless it was told before this database
--- was set back.
+-- payment, under its lock, as appendSettlements does. One row, unless it was told before this
+-- database was set back.
 WITH adopted AS (
   UPDATE ledger.told SET adopted_at = now() WHERE event_id = $1 AND adopted_at IS NULL
 )

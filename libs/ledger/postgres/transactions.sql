@@ -161,9 +161,9 @@ WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND action_expires_at 
 -- $1 provider, $2 the intent's id, $3 the dispute's id, $4 amount, $5 reason, $6 currency.
 -- A row: the payment, and the trace that its request came with; its event must follow in the same
 -- transaction, under the payment's lock. No row: it was noted before, or the payment is pending, of
--- another currency, or nobody's. One that was told before this database was set back keeps its number and
--- time. Of two reports at once the second one waits for that lock: it
--- finds the same dispute noted, and another one gets the next number.
+-- another currency, or nobody's. One that was told before this database was set back keeps its
+-- number and time. Of two reports at once the second one waits for that lock: it finds the same
+-- dispute noted, and another one gets the next number.
 WITH noted AS (
   INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason, created_at)
   SELECT payment.txn_id, $3::text, coalesce(told.sequence, payment.events + 1), $4::bigint,

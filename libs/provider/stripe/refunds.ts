@@ -9,7 +9,7 @@ import type {
   Unknown,
 } from '../provider.ts';
 import { idempotencyKeyOf, isAbout, isId } from './client.ts';
-import { toStripe } from './currencies.ts';
+import { fromStripe, toStripe } from './currencies.ts';
 import { failureOf, sortRefundError, unknownBecause } from './errors.ts';
 
 /** A payment can have any number of partial refunds; this many are looked through. */
@@ -98,7 +98,9 @@ function listedRefund(
   }
   const ended = endOf(refund, refundId);
   if (ended.outcome === 'unknown') return `refund ${refundId} is ${refund.status}`;
-  const listed = { txnId, refundId, amount: BigInt(amount as number) };
+  const given = fromStripe({ amount: amount as number, currency: money.currency });
+  if (!given.exact) return `refund ${refundId} has a part of a minor unit`;
+  const listed = { txnId, refundId, amount: given.amount };
   return ended.outcome === 'refused' ? { ...listed, failure: ended.failure } : listed;
 }
 

@@ -284,7 +284,8 @@ function cancelled({ cancellation_reason: reason, last_payment_error: error }: S
 
 /**
  * A decline takes the method off the intent, so that nothing confirms it by accident again; with
- * another method whoever has its secret may do so (docs.stripe.com/payments/paymentintents/lifecycle).
+ * another method whoever has its secret may do so
+ * (docs.stripe.com/payments/paymentintents/lifecycle).
  */
 function reopened({ last_payment_error: error }: Seen): IntentOutcome {
   return { outcome: 'reopened', failure: refusalOf(error) };

@@ -6,8 +6,8 @@ import type { BrokerConnection, ReceivedRecord, Stretch } from './driver.ts';
 
 /**
  * Texts of events that are about to be told, kept where a restore of the database does not reach. A
- * text is JSON and so has no line feed of its own: a record holds some of them, a line each, because
- * nearly all of what a record costs it costs by the record.
+ * text is JSON and so has no line feed of its own: a record holds some of them, a line each,
+ * because nearly all of what a record costs it costs by the record.
  */
 export type EventArchive = {
   /**

@@ -141,7 +141,8 @@ LEFT JOIN LATERAL (
 CROSS JOIN LATERAL (
   SELECT booked.details::json AS details,
          outbox.event_type IN ('payment.requires_action', 'payment.authorized') AS is_step,
-         -- What an event says, as text: nothing of one that was altered may be no JSON and end this.
+         -- What an event says, as text: nothing of one that was altered may be no JSON and end
+         -- this.
          CASE WHEN outbox.event_type = 'payment.requires_action' THEN
            substring(outbox.payload FROM '"timestamp":"([-0-9]+T[0-9:]+\.[0-9]{3}Z)"') END AS asked_at,
          substring(

@@ -43,8 +43,9 @@ WHERE transactions.state = 'pending'
   )
 
 -- name: told_otherwise
--- Events that partners were told before the database was set back, and whose transactions are not as
--- they say: their records are still to be read again, or are gone, or the provider says otherwise.
+-- Events that partners were told before the database was set back, and whose transactions are not
+-- as they say: their records are still to be read again, or are gone, or the provider says
+-- otherwise.
 SELECT event_id::text AS id, coalesce(
          (SELECT done_at FROM ledger.rewinds ORDER BY done_at DESC LIMIT 1), happened_at
        ) AS since

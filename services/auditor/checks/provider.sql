@@ -7,8 +7,8 @@
 -- it, by the database's clock: a list may be read days later.
 
 -- name: payment_contradicts_provider
--- Card payments that the provider shows otherwise than the ledger has them, for good, and intents of
--- ours that no payment names and that somebody has confirmed all the same: provider-pairs.ts has
+-- Card payments that the provider shows otherwise than the ledger has them, for good, and intents
+-- of ours that no payment names and that somebody has confirmed all the same: provider-pairs.ts has
 -- every pair. Money that was taken for a payment that had ended without it is among them.
 SELECT id, since
 FROM auditor.provider_pairs($1, $2)
@@ -86,9 +86,9 @@ WHERE charges.txn_id IS NOT NULL
   AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.charge_id = charges.id)
 
 -- name: charge_differs_from_ledger
--- Charges that took another amount, currency or partner's money than the payment says, or are another
--- charge than it names. Of a payment that was captured that is what was captured; of one that is
--- being captured, what that capture asks for.
+-- Charges that took another amount, currency or partner's money than the payment says, or are
+-- another charge than it names. Of a payment that was captured that is what was captured; of one
+-- that is being captured, what that capture asks for.
 WITH touched AS MATERIALIZED (
   SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
   UNION
