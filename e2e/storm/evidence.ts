@@ -1,6 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@triplock/testing';
 import type { Setup } from '../test/system.ts';
 import type { Arrived, AskedKey, Evidence, Listed, Row } from './checker.ts';
+
+/**
+ * Reads from a server that a storm shakes, as long as it takes: to read again does nothing, and a
+ * connection that was kept may be gone when it is used again.
+ */
+export function readJson<Answer>(url: string): Promise<Answer> {
+  return eventually(async () => {
+    const response = await fetch(url, { headers: { authorization: 'Bearer sk_test_storm' } });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${url}: ${response.status} ${text}`);
+    return JSON.parse(text) as Answer;
+  });
+}
 
 /** Follows what partners' servers receive: a page is asked for long before it is forgotten. */
 export function followArrivals(catcher: string): { arrived: Arrived[]; stop(): Promise<void> } {
@@ -8,9 +22,8 @@ export function followArrivals(catcher: string): { arrived: Arrived[]; stop(): P
   const stopping = new AbortController();
   let after: number | undefined;
   const read = async (): Promise<number> => {
-    const response = await fetch(`${catcher}/arrivals?after=${after ?? 0}`);
     type Page = { last: number; arrivals: (Arrived & { number: number })[] };
-    const { last, arrivals } = (await response.json()) as Page;
+    const { last, arrivals } = await readJson<Page>(`${catcher}/arrivals?after=${after ?? 0}`);
     if (after === undefined) {
       // What came before the storm is none of it.
       after = last;
@@ -90,11 +103,8 @@ async function listAll(stripe: string, what: string): Promise<Listed[]> {
   for (let hasMore = true; hasMore;) {
     const last = all.at(-1)?.id;
     const after = last === undefined ? '' : `&starting_after=${last}`;
-    const response = await fetch(`${stripe}/v1/${what}?limit=100${after}`, {
-      headers: { authorization: 'Bearer sk_test_checker' },
-    });
-    const page = (await response.json()) as { data?: Listed[]; has_more?: boolean };
-    if (page.data === undefined) throw new Error(`${what}: ${JSON.stringify(page)}`);
+    type Page = { data: Listed[]; has_more?: boolean };
+    const page = await readJson<Page>(`${stripe}/v1/${what}?limit=100${after}`);
     all.push(...page.data);
     hasMore = page.has_more === true;
   }

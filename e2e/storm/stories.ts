@@ -4,6 +4,7 @@ import { eventually, stripeControl } from '@triplock/testing';
 import { type Answer, newKey, type Partner } from '../test/partner.ts';
 import type { Setup } from '../test/system.ts';
 import type { AskedKey, Listed } from './checker.ts';
+import { readJson } from './evidence.ts';
 
 /** A storm of everything that can be asked for, and what was asked and answered by now. */
 export type MixedStorm = {
@@ -170,8 +171,7 @@ export function sendStorm(
   };
   const intentOf = async (id: string) => {
     const url = `${system.stripe}/v1/payment_intents?limit=100`;
-    const response = await fetch(url, { headers: { authorization: 'Bearer sk_test_storm' } });
-    const { data } = (await response.json()) as { data: Listed[] };
+    const { data } = await readJson<{ data: Listed[] }>(url);
     return data.find(({ metadata }) => metadata?.['txn_id'] === id)?.id;
   };
   const tellerFor = (random: Random): Teller => {
@@ -233,11 +233,7 @@ export async function allCustomersAct({ system }: Pick<Setup, 'system'>): Promis
   let acted = 0;
   for (let after = ''; ;) {
     const url = `${system.stripe}/v1/payment_intents?limit=100${after}`;
-    const response = await fetch(url, { headers: { authorization: 'Bearer sk_test_storm' } });
-    const { data, has_more: more } = (await response.json()) as {
-      data: Listed[];
-      has_more: boolean;
-    };
+    const { data, has_more: more } = await readJson<{ data: Listed[]; has_more: boolean }>(url);
     for (const { id, status } of data) {
       if (status !== 'requires_action') continue;
       await provider('POST', `/payment_intents/${id}/authenticate`, { outcome: 'succeeded' });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import type { AcceptedFollowUp, AcceptedPayment } from '@triplock/payments';
 import type { Queryable } from '@triplock/postgres';
+import { withDeadline } from '@triplock/runtime';
 import {
   aPayment,
   aRefund,
@@ -81,7 +82,11 @@ const insides: readonly Inside[] = [
       aPayment({ amount: 1_000n, paymentMethod: 'pm_card_visa', captureMethod: 'manual' }),
     followUp: (payment) => aRefund(payment, { kind: 'capture' }),
   },
-  { what: 'a settlement', statement: /state = asked\.state/, payment: () => aCard() },
+  {
+    what: 'a settlement',
+    statement: /settled_at = coalesce\(told\.happened_at, asked\.settled_at\)/,
+    payment: () => aCard(),
+  },
 ];
 
 // Each waits for a session of Kafka and for the limit of a transaction to end.
@@ -116,7 +121,7 @@ async function standStill(context: TestContext, { statement, payment, followUp }
     STRIPE_API_URL: stripe.url,
   });
   await append(after === undefined ? recordOf(first) : refundRecordOf(after));
-  await standsStill;
+  await withDeadline(standsStill, { ms: 120_000, what: `a statement as ${statement}` });
   worker.child.kill('SIGSTOP');
   const held = await owner.query(
     'SELECT FROM ledger.transactions WHERE txn_id = $1 FOR UPDATE SKIP LOCKED',
