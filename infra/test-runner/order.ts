@@ -7,7 +7,7 @@ export type Order = { durations: Readonly<Record<string, number>>; seed?: number
 /**
  * The files in the order in which they begin: those of a lane by their names, all others the
  * longest first, so that none is left alone at the end, and first of all those that nobody has seen
- * run; or in one order for each seed.
+ * run, where a service's own begin because they run it as a process; or in one order for each seed.
  */
 export function inOrder(files: readonly TestFile[], { durations, seed }: Order): TestFile[] {
   if (seed !== undefined) {
@@ -16,7 +16,13 @@ export function inOrder(files: readonly TestFile[], { durations, seed }: Order):
   }
   const msOf = ({ path, lane }: TestFile) =>
     lane !== undefined ? 0 : (durations[path] ?? Number.POSITIVE_INFINITY);
-  return files.toSorted((a, b) => compare(msOf(b), msOf(a)) || a.path.localeCompare(b.path));
+  const unlikeAService = ({ path }: TestFile) => (path.endsWith('/main.test.ts') ? 0 : 1);
+  return files.toSorted(
+    (a, b) =>
+      compare(msOf(b), msOf(a)) ||
+      unlikeAService(a) - unlikeAService(b) ||
+      a.path.localeCompare(b.path),
+  );
 }
 
 function digest(text: string): string {
