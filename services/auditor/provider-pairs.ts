@@ -1,3 +1,5 @@
+import { paymentStatuses } from '@triplock/contracts';
+
 /**
  * What may stand beside what: the ledger's state of a card payment with the provider's of its
  * intent and charge, and the ledger's state of a refund with the provider's. Every pair there can
@@ -14,13 +16,8 @@
 export const paymentStates = [
   /** An intent of ours that no payment names. */
   'none',
-  'pending',
-  /** Pending, and its money noted as held. */
-  'authorized',
-  'succeeded',
-  'captured',
-  'failed',
-  'canceled',
+  /** `authorized` is pending, and its money noted as held. */
+  ...paymentStatuses,
 ] as const;
 export const intentStates = [
   'none',

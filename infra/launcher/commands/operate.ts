@@ -62,15 +62,21 @@ function settingsOfParts(parts: PartEndpoints): NodeJS.ProcessEnv {
   return {
     TRIPLOCK_MODE: 'demo',
     DATABASE_URL: database.href,
-    KAFKA_BROKERS: parts.kafka,
-    KAFKA_CLIENT: kafkaClient(),
-    PUBSUB_PROJECT_ID: parts.pubsubProject,
-    PUBSUB_EMULATOR_HOST: parts.pubsub,
+    ...brokersOf(parts),
     LEDGER_STORE: ledger,
     ...(ledger === 'spanner' && {
       SPANNER_DATABASE: spannerDatabaseIn(parts, usualNames).database,
       SPANNER_EMULATOR_HOST: parts.spanner,
     }),
+  };
+}
+
+function brokersOf({ kafka, pubsubProject, pubsub }: PartEndpoints): NodeJS.ProcessEnv {
+  return {
+    KAFKA_BROKERS: kafka,
+    KAFKA_CLIENT: kafkaClient(),
+    PUBSUB_PROJECT_ID: pubsubProject,
+    PUBSUB_EMULATOR_HOST: pubsub,
   };
 }
 
@@ -86,10 +92,7 @@ function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
     TRIPLOCK_MODE: endpoints.mode,
     DATABASE_URL: name === 'trace' ? databases.auditor : endpoints.postgres,
     PARTNERS_DATABASE_URL: databases.partners,
-    KAFKA_BROKERS: endpoints.kafka,
-    KAFKA_CLIENT: kafkaClient(),
-    PUBSUB_PROJECT_ID: endpoints.pubsubProject,
-    PUBSUB_EMULATOR_HOST: endpoints.pubsub,
+    ...brokersOf(endpoints),
     AUDITOR_URL: auditor?.health,
     LEDGER_STORE: endpoints.ledger,
     SPANNER_DATABASE: spannerDatabase,

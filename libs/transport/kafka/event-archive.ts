@@ -1,8 +1,6 @@
-import { openInquiry } from './brokers.ts';
-import { appendInBatches, type AppendLimits } from './group-commit.ts';
-import { connectProducer } from './producer.ts';
-import { driverOf } from './brokers.ts';
+import { driverOf, openInquiry } from './brokers.ts';
 import type { BrokerConnection, ReceivedRecord, Stretch } from './driver.ts';
+import { openAppends, type AppendLimits } from './group-commit.ts';
 
 /**
  * Texts of events that are about to be told, kept where a restore of the database does not reach. A
@@ -37,21 +35,12 @@ const limits: AppendLimits = {
 
 /** Opens the archive for appending; it connects by itself, also when no broker answers yet. */
 export function openEventArchive(options: BrokerConnection & { topic: string }): EventArchive {
-  const connect = () => connectProducer({ ...options, sendLimitMs: limits.timeoutMs });
-  const batches = appendInBatches({ connect, limits, logger: options.logger });
-  const inquiry = openInquiry(options);
+  const appends = openAppends(options, limits);
   return {
+    ...appends,
     append: async (texts) => {
       const records = [...recordsOf(texts)];
-      await Promise.all(records.map((value) => batches.append({ key: null, value })));
-    },
-    ping: async () => {
-      await inquiry.ping(options.topic);
-      if (!batches.isConnected()) throw new Error('no producer is connected');
-    },
-    close: async () => {
-      await batches.close();
-      await inquiry.close();
+      await Promise.all(records.map((value) => appends.append({ key: null, value })));
     },
   };
 }

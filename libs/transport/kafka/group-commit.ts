@@ -62,16 +62,27 @@ const defaultLimits: AppendLimits = {
 
 /** Opens a group commit. It connects by itself, also when no broker answers yet. */
 export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
-  const limits = { ...defaultLimits, ...options.limits };
+  const appends = openAppends(options, { ...defaultLimits, ...options.limits });
+  const toSend = sendRecordSpan(options.topic);
+  return {
+    ...appends,
+    append: ({ key, value, headers }) =>
+      inSpan({ ...toSend, parent: headers.traceparent }, () =>
+        appends.append({ key, value, headers: carriedBy(headers) }),
+      ),
+  };
+}
+
+/** Appends to one topic in batches, over a connection that is made and remade by itself. */
+export function openAppends(
+  options: BrokerConnection & { topic: string },
+  limits: AppendLimits,
+): Pick<BatchAppender, 'append' | 'close'> & Pick<GroupCommit, 'ping'> {
   const connect = () => connectProducer({ ...options, sendLimitMs: limits.timeoutMs });
   const batches = appendInBatches({ connect, limits, logger: options.logger });
   const inquiry = openInquiry(options);
-  const toSend = sendRecordSpan(options.topic);
   return {
-    append: ({ key, value, headers }) =>
-      inSpan({ ...toSend, parent: headers.traceparent }, () =>
-        batches.append({ key, value, headers: carriedBy(headers) }),
-      ),
+    append: batches.append,
     ping: async () => {
       await inquiry.ping(options.topic);
       if (!batches.isConnected()) throw new Error('no producer is connected');

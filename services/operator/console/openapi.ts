@@ -1,4 +1,4 @@
-import { problemSchema } from '@triplock/contracts';
+import { paymentStatuses, problemSchema } from '@triplock/contracts';
 import { actSchemas } from './acts.ts';
 import { breakSchemas } from './break-agent.ts';
 import { refusals, type RefusalCode, type Route } from './console.ts';
@@ -9,7 +9,7 @@ import { listingSchemas } from './listings.ts';
 import { sessionSchemas } from './login.ts';
 import { layerSchemas } from './payment-layers.ts';
 import { viewSchemas } from './payment.ts';
-import { paymentSchemas, statuses } from './payments.ts';
+import { paymentSchemas } from './payments.ts';
 import * as json from './schema.ts';
 import { words } from './words.ts';
 
@@ -47,7 +47,7 @@ const schemas: json.Schemas = {
 /** What a query can ask for. */
 const parameters = {
   partner: { description: 'of this partner alone' },
-  status: { schema: { enum: statuses } },
+  status: { schema: { enum: paymentStatuses } },
   state: { description: 'those that were given up', schema: { enum: ['failed'] } },
   show: { schema: { enum: ['waiting', 'dismissed'] } },
   act: { description: 'acts of this kind' },

@@ -1,4 +1,5 @@
-import { minorDigits } from '@triplock/payments';
+import { paymentStatuses } from '@triplock/contracts';
+import { minorDigits, type PaymentStatus } from '@triplock/payments';
 import { Refusal, type Answer, type Console, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import { describeCopy } from './payment.ts';
@@ -7,12 +8,10 @@ import {
   findTransactions,
   listPartners,
   listPayments,
-  statuses,
   type FoundTransaction,
   type ListedPayment,
   type PaymentFilter,
   type PaymentPage,
-  type Status,
 } from './payments.ts';
 import { formatDecimal, parseDecimal } from '../money.ts';
 import { field, id, money, state, table, time } from './shown.ts';
@@ -125,8 +124,8 @@ function filterOf(query: URLSearchParams): PaymentFilter {
   return { partner, status, from, until, reference, currency, amount };
 }
 
-function isStatus(text: string): text is Status {
-  return statuses.some((each) => each === text);
+function isStatus(text: string): text is PaymentStatus {
+  return paymentStatuses.some((each) => each === text);
 }
 
 const momentForm = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?)?$/;
@@ -153,7 +152,7 @@ function filterForm(query: URLSearchParams, partners: readonly string[]): Html {
   const picked = [...query.keys()].some((name) => of(name) !== '');
   return html`<form class="filter" action="/payments" aria-label="${say.filter}">
     ${select('partner', say.partner, { values: partners, chosen: of('partner') })}
-    ${select('status', say.status, { values: statuses, chosen: of('status') })}
+    ${select('status', say.status, { values: paymentStatuses, chosen: of('status') })}
     ${input('from', say.from, 'datetime-local')} ${input('until', say.until, 'datetime-local')}
     ${input('reference', say.reference, 'text')} ${input('currency', say.currency, 'text')}
     ${input('least', say.least, 'text')} ${input('greatest', say.greatest, 'text')}

@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import { parseIdempotencyKey } from '@triplock/contracts';
-import { deriveTxnId, isTxnId, transactionKinds, type PartnerId } from '@triplock/payments';
+import {
+  deriveTxnId,
+  isTxnId,
+  transactionKinds,
+  type PartnerId,
+  type PaymentStatus,
+} from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from './console.ts';
 import { maskedTexts } from './payment.ts';
@@ -33,20 +39,10 @@ export type ListedPayment = {
   refunded: bigint;
 };
 
-export const statuses = [
-  'pending',
-  'authorized',
-  'succeeded',
-  'captured',
-  'failed',
-  'canceled',
-] as const;
-export type Status = (typeof statuses)[number];
-
 /** What is wished for of the list; everything may be left out. */
 export type PaymentFilter = {
   partner?: string;
-  status?: Status;
+  status?: PaymentStatus;
   from?: Date;
   until?: Date;
   /** The last three go with a partner, whose payments are then looked through. */
