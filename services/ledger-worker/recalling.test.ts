@@ -83,6 +83,39 @@ test('refunds that were given back before the ledger was set back have the amoun
   }
 });
 
+test('refunds that are new after the ledger was set back are decided in the order in which they were accepted', async (context) => {
+  const { pay, refund, worker, work, setBack, owner, givenBack } = await aSetBack(context);
+  const payments: AcceptedPayment[] = Array.from({ length: 6 }, () => aCard());
+  await pay(...payments);
+  await worker.allCommitted();
+  await worker.consumer.close();
+  await setBack();
+  const wishes = [{ amount: 300n }, {}, { amount: 1n }];
+  const now = Date.now();
+  const accepted = payments.flatMap((payment) =>
+    wishes.map((wish, n) => aRefund(payment, { ...wish, acceptedAt: new Date(now + n) })),
+  );
+  await refund(...accepted);
+  const again = work();
+  await again.allCommitted();
+  const decided = () =>
+    owner.query<{ amounts: unknown }>(`
+      SELECT array_agg(coalesce(amount::text, failure_code, state) ORDER BY created_at) AS amounts
+      FROM ledger.transactions WHERE kind = 'refund' GROUP BY payment_id`);
+  await eventually(async () => {
+    await again.resolve();
+    const amounts = ['300', '700', 'amount_exceeds_refundable'];
+    assert.deepEqual(
+      await decided(),
+      Array.from(payments, () => ({ amounts })),
+    );
+    return true;
+  });
+  for (const payment of payments) {
+    assert.deepEqual(await givenBack(payment), { refunded: 1_000n, reserved: 1_000n });
+  }
+});
+
 test('while the provider does not say what it gave back no refund is decided', async (context) => {
   const { pay, refund, worker, work, setBack, cameTo, letTimePass } = await aSetBack(context);
   const payment = aCard();

@@ -1,4 +1,5 @@
 import type { DueTransaction } from '@triplock/ledger';
+import type { TxnId } from '@triplock/payments';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
 import { carryOut } from './captures.ts';
 import { chargePayment } from './charging.ts';
@@ -38,10 +39,13 @@ export function resolverPass(worker: Worker): Pass {
     } finally {
       for (let unused = held - due.length; unused > 0; unused -= 1) slots.release();
     }
-    for (const each of due) {
+    for (const [each, turn] of inTurns(due)) {
       keepInFlight(
         worker,
-        resolve(worker, each).finally(() => slots.release()),
+        resolve(worker, each, turn).finally(() => {
+          turn.end();
+          slots.release();
+        }),
       );
     }
     const mayBeMore = due.length === held;
@@ -50,7 +54,30 @@ export function resolverPass(worker: Worker): Pass {
   };
 }
 
-async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
+/** When one may be decided, and what tells the next one of its payment that it was. */
+type Turn = { come: Promise<void>; end(): void };
+
+/**
+ * Gives each row its turn: refunds of one payment are decided one after the other in the order in
+ * which they were accepted, because the first one gets the money, and the ledger decides none of
+ * them before those ahead of it. Rows of different payments wait for nobody.
+ */
+function inTurns(due: readonly DueTransaction[]): [DueTransaction, Turn][] {
+  const last = new Map<TxnId, Promise<void>>();
+  const acceptedAt = (each: DueTransaction) =>
+    each.kind === 'refund' ? +each.followUp.acceptedAt : 0;
+  const ordered = due.toSorted((one, other) => acceptedAt(one) - acceptedAt(other));
+  return ordered.map((each) => {
+    const { promise, resolve: end } = Promise.withResolvers<void>();
+    if (each.kind !== 'refund') return [each, { come: Promise.resolve(), end }];
+    const { paymentId } = each.followUp;
+    const come = last.get(paymentId) ?? Promise.resolve();
+    last.set(paymentId, promise);
+    return [each, { come, end }];
+  });
+}
+
+async function resolve(worker: Worker, due: DueTransaction, turn: Turn): Promise<void> {
   const { logger, metrics } = worker;
   if (due.kind === 'unreadable') {
     metrics.resolved.count('stuck');
@@ -63,7 +90,7 @@ async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
   try {
     const ended = await inSpan(span, () =>
       unlessStuck(worker, txnId, () =>
-        finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }),
+        finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }, turn),
       ),
     );
     const { outcome } = ended;
@@ -82,13 +109,14 @@ async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
 /** One that was read. */
 type Readable = Exclude<DueTransaction, { kind: 'unreadable' }>;
 
-async function finish(worker: Worker, due: Readable): Promise<AttemptOutcome> {
+async function finish(worker: Worker, due: Readable, turn: Turn): Promise<AttemptOutcome> {
   switch (due.kind) {
     case 'payment':
       if (due.payment.details.paymentMethod !== undefined) return chargePayment(worker, due);
       return finishBookTransfer(worker, due);
     case 'refund':
-      return finishFollowUp(worker, due);
+      await turn.come;
+      return finishFollowUp(worker, due, turn);
     default:
       return due satisfies never;
   }
@@ -109,9 +137,11 @@ async function finishBookTransfer(
 async function finishFollowUp(
   worker: Worker,
   due: Extract<DueTransaction, { kind: 'refund' }>,
+  turn: Turn,
 ): Promise<AttemptOutcome> {
   const { followUp, traceparent } = due;
   const posted = await worker.followUps.post({ followUp, traceparent, settledAt: new Date() });
+  if (posted.outcome !== 'unasked') turn.end();
   switch (posted.outcome) {
     case 'reserved':
     case 'unfinished':
@@ -122,7 +152,7 @@ async function finishFollowUp(
     case 'already-recorded':
       return { outcome: 'taken-over', state: posted.state };
     case 'unasked':
-      return (await recallRefunds(worker, posted.paymentId)) ?? finishFollowUp(worker, due);
+      return (await recallRefunds(worker, posted.paymentId)) ?? finishFollowUp(worker, due, turn);
     case 'key-conflict':
       throw new Error(`refund ${followUp.txnId} was posted and conflicts with itself`);
     default:

@@ -26,10 +26,11 @@ RETURNING txn_id
 --
 -- $1 the refund's id.
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is pending, or not there
--- and may still come), `unasked` (the provider has to be asked for the refunds that it made of the
--- payment before the ledger was set back), `remembered` (something is known of what was given back
--- or told before that: reserveRemembered decides), or why it can never be given back:
--- `payment_not_refundable`, `amount_exceeds_refundable`. No row: the refund is final.
+-- and may still come, or an earlier refund of it is undecided), `unasked` (the provider has to be
+-- asked for the refunds that it made of the payment before the ledger was set back), `remembered`
+-- (something is known of what was given back or told before that: reserveRemembered decides), or
+-- why it can never be given back: `payment_not_refundable`, `amount_exceeds_refundable`. No row:
+-- the refund is final.
 --
 -- The refund is locked before its payment, here and in settleFollowUp. Under READ COMMITTED both
 -- locked rows are the newest, so of refunds racing on one payment each sees what the others
@@ -37,7 +38,8 @@ RETURNING txn_id
 -- that is not there a day after its refund was accepted was set aside and will not come by itself.
 -- Until then the refund is looked at again after a quarter of its age, a second at least and a
 -- minute at most: the statement that posts a batch of payments does not look for their refunds. A
--- payment that is pending wakes its refunds when it is settled.
+-- payment that is pending wakes its refunds when it is settled, all at once: they are decided in
+-- the order in which they were accepted, and one whose turn it is not is due again in a second.
 WITH refund AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
   WHERE txn_id = $1 AND kind = 'refund' AND settled_at IS NULL
@@ -69,6 +71,14 @@ WITH refund AS MATERIALIZED (
         )
       ) THEN 'unasked'
       WHEN EXISTS (
+        SELECT FROM ledger.transactions AS earlier
+        WHERE earlier.payment_id = refund.payment_id AND earlier.partner_id = refund.partner_id
+          AND earlier.created_at <= refund.created_at
+          AND (earlier.created_at, earlier.txn_id) < (refund.created_at, $1)
+          AND earlier.kind = 'refund' AND earlier.settled_at IS NULL AND earlier.amount IS NULL
+          AND payment.state IN ('succeeded', 'captured')
+      ) THEN 'behind'
+      WHEN EXISTS (
         SELECT FROM ledger.told
         WHERE told.payment_id = refund.payment_id AND told.adopted_at IS NULL
       ) OR EXISTS (
@@ -97,13 +107,17 @@ WITH refund AS MATERIALIZED (
 ), soon AS (
   UPDATE ledger.transactions AS target
   SET version = target.version + 1,
-      due_at = now() + greatest(
+      due_at = now() + CASE judged.decision WHEN 'behind' THEN interval '1 second' ELSE greatest(
         interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
-      )
+      ) END
   FROM judged
-  WHERE target.txn_id = $1 AND judged.decision = 'waiting' AND judged.payment_id IS NULL
+  WHERE target.txn_id = $1 AND (
+    judged.decision = 'behind' OR judged.decision = 'waiting' AND judged.payment_id IS NULL
+  )
 )
-SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged
+SELECT CASE decision WHEN 'fits' THEN 'reserved' WHEN 'behind' THEN 'waiting' ELSE decision END
+  AS decision
+FROM judged
 
 -- name: reserveRemembered
 -- The same of a refund of which, or of whose payment, something is known from before the ledger was
@@ -220,11 +234,11 @@ ON CONFLICT (payment_id) DO UPDATE SET recalled_at = now()
 --
 -- $1 its id.
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is not there and may
--- still come, is not authorised yet, or is another one's whose end is not known), or why it can
--- never be: `amount_exceeds_authorized`, `payment_already_captured`, `payment_not_authorized`, or
--- why the payment was cancelled, which is its own failure code. `failed`: that it did was told
--- before the ledger was set back, with `code` and `message`; while another one is known so to have
--- ended the payment, it waits for that one. No row: it is final.
+-- still come, is not authorised yet, is another one's whose end is not known, or an earlier one is
+-- undecided), or why it can never be: `amount_exceeds_authorized`, `payment_already_captured`,
+-- `payment_not_authorized`, or why the payment was cancelled, which is its own failure code.
+-- `failed`: that it did was told before the ledger was set back, with `code` and `message`; while
+-- another one is known so to have ended the payment, it waits for that one. No row: it is final.
 --
 -- Locked as reserveRefund locks, so of any number at once the first one has the payment, and each
 -- of the others sees it so. It lets go of it when it is settled as failed.
@@ -257,6 +271,14 @@ WITH closing AS MATERIALIZED (
         WHERE winner.payment_id = closing.payment_id AND winner.adopted_at IS NULL
           AND winner.event_type IN ('capture.succeeded', 'cancellation.succeeded')
       ) THEN 'waiting'
+      WHEN told.state IS NULL AND EXISTS (
+        SELECT FROM ledger.transactions AS earlier
+        WHERE earlier.payment_id = closing.payment_id AND earlier.partner_id = closing.partner_id
+          AND earlier.created_at <= closing.created_at
+          AND (earlier.created_at, earlier.txn_id) < (closing.created_at, $1)
+          AND earlier.kind IN ('capture', 'cancellation') AND earlier.settled_at IS NULL
+          AND earlier.amount IS NULL
+      ) THEN 'behind'
       ELSE 'fits'
     END AS decision,
     told.failure_code AS code, told.failure_message AS message
@@ -278,13 +300,18 @@ WITH closing AS MATERIALIZED (
 ), soon AS (
   UPDATE ledger.transactions AS target
   SET version = target.version + 1,
-      due_at = now() + greatest(
+      due_at = now() + CASE judged.decision WHEN 'behind' THEN interval '1 second' ELSE greatest(
         interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
-      )
+      ) END
   FROM judged
-  WHERE target.txn_id = $1 AND judged.decision = 'waiting' AND judged.payment_id IS NULL
+  WHERE target.txn_id = $1 AND (
+    judged.decision = 'behind' OR judged.decision = 'waiting' AND judged.payment_id IS NULL
+  )
 )
-SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision, code, message
+SELECT
+  CASE decision WHEN 'fits' THEN 'reserved' WHEN 'behind' THEN 'waiting' ELSE decision END
+    AS decision,
+  code, message
 FROM judged
 
 -- name: settleFollowUp

@@ -30,12 +30,19 @@ WITH asked AS (
   SELECT txn_id, debit_account, credit_account, amount, currency FROM asked
   WHERE debit_account IS NOT NULL
 ), waiting AS (
-  SELECT txn_id FROM ledger.transactions
+  SELECT txn_id, payment_id, created_at FROM ledger.transactions
   WHERE payment_id = ANY ($1::uuid[]) AND settled_at IS NULL AND due_at > now()
   FOR NO KEY UPDATE SKIP LOCKED
 ), woken AS (
-  UPDATE ledger.transactions AS refund SET due_at = now(), version = version + 1
-  FROM waiting WHERE refund.txn_id = waiting.txn_id
+  -- Due in the order in which they are to be decided.
+  UPDATE ledger.transactions AS refund
+  SET due_at = now() + nth * interval '1 microsecond', version = version + 1
+  FROM (
+    SELECT txn_id, row_number() OVER (PARTITION BY payment_id ORDER BY created_at, txn_id) - 1
+      AS nth
+    FROM waiting
+  ) AS turn
+  WHERE refund.txn_id = turn.txn_id
 ), adopted AS (
   UPDATE ledger.told SET adopted_at = now()
   FROM asked

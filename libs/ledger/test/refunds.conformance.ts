@@ -13,7 +13,12 @@ import {
 } from './under-test.ts';
 import { capturing, refundCap } from './reserving.conformance.ts';
 import { UnpostableError } from '../ledger.ts';
-import type { FollowUpOutcome, FollowUps, ReservedFollowUp } from '../follow-ups.ts';
+import type {
+  FollowUpOutcome,
+  FollowUpPosting,
+  FollowUps,
+  ReservedFollowUp,
+} from '../follow-ups.ts';
 
 type Open = (context: TestContext) => Promise<FollowUpsUnderTest>;
 
@@ -123,6 +128,31 @@ function waiting(open: Open): void {
       (await events()).map(({ sequence }) => sequence),
       [1, 2],
     );
+  });
+
+  test('refunds that waited are decided in the order in which they were accepted, whoever takes them up', async (context) => {
+    const { ledger, followUps, otherFollowUps } = await open(context);
+    const payment = aPayment({ amount: 100n });
+    await ledger.post([pendingOf(payment)]);
+    const wishes = [{ amount: 30n }, {}, { amount: 1n }];
+    const refunds = wishes.map((wish, n) => {
+      return posting(aRefund(payment, { ...wish, acceptedAt: new Date(Date.now() + n) }));
+    });
+    for (const refund of refunds.toReversed()) {
+      assert.deepEqual(await followUps.post(refund), { outcome: 'waiting' });
+    }
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    await ledger.settle({ txnId: payment.txnId, version: 1, traceparent, ...settlement });
+    const [first, rest, late] = refunds as [FollowUpPosting, FollowUpPosting, FollowUpPosting];
+    for (const behind of [late, rest]) {
+      assert.deepEqual(await otherFollowUps.post(behind), { outcome: 'waiting' });
+    }
+    const succeeded = { outcome: 'settled', state: 'succeeded' };
+    assert.deepEqual(await followUps.post(first), succeeded);
+    assert.deepEqual(await otherFollowUps.post(late), { outcome: 'waiting' });
+    assert.deepEqual(await otherFollowUps.post(rest), succeeded);
+    assert.equal((await followUps.find(rest.followUp.txnId))?.money?.amount, 70n);
+    assert.deepEqual(await followUps.post(late), { outcome: 'settled', state: 'failed' });
   });
 }
 

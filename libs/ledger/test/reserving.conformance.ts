@@ -216,6 +216,26 @@ export function capturing(open: (context: TestContext) => Promise<FollowUpsUnder
     assert.deepEqual(sequences, [1, 2, 3, 4, 5, 6, 7, 8]);
   });
 
+  test('captures and cancellations that waited are decided in the order in which they were accepted', async (context) => {
+    const store = await open(context);
+    const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
+    const { txnId } = payment;
+    await store.ledger.post([pendingOf(payment)]);
+    const at = (n: number) => ({ acceptedAt: new Date(Date.now() + n) });
+    const capture = aRefund(payment, { kind: 'capture', ...at(0) });
+    const cancellation = aRefund(payment, { kind: 'cancellation', ...at(1) });
+    for (const each of [cancellation, capture]) {
+      assert.deepEqual(await store.followUps.post(posting(each)), { outcome: 'waiting' });
+    }
+    await store.ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId: 'pi_1' });
+    await store.ledger.authorize({ txnId, version: 2, traceparent, hold: 'stands' });
+    assert.deepEqual(await store.followUps.post(posting(cancellation)), { outcome: 'waiting' });
+    assert.equal((await store.ledger.find(txnId))?.closedBy, undefined);
+    const taken = await take(store, capture);
+    await settleTaken(store, taken, { result: succeeded, payment: captured(100n) });
+    assert.equal(await failureOf(store, cancellation), 'payment_already_captured');
+  });
+
   test('a capture that failed lets go of its payment, and more than was authorised never takes it', async (context) => {
     const store = await open(context);
     const payment = await anAuthorized(store);

@@ -248,8 +248,9 @@ export function waking(open: Open): void {
     const store = await open(context);
     const { followUps, wakeDue } = store;
     const { payment, settle } = await aChargedCard(store, 'pi_1');
-    const early = aRefund(payment, { amount: 10n });
-    await followUps.post(posting(early));
+    // Accepted after the others, so that it holds up none of them.
+    const undecided = aRefund(payment, { amount: 10n, acceptedAt: new Date(Date.now() + hourMs) });
+    await followUps.post(posting(undecided));
     const first = await wakeDue(anEvent('pi_1', 'evt_1'));
     assert.deepEqual(first, { outcome: 'woken', txnIds: [payment.txnId] });
     await settle();

@@ -116,9 +116,12 @@ export async function postFollowUp(
         : updateTransaction(refundColumns(changed)),
     );
 
-  const decision = followUp.kind === 'refund' ? judge(rows) : judgeClosing(rows);
-  if (decision === 'waiting') {
-    const again = rows.payment === undefined ? askedAgain(followUp) : followUp;
+  const possible = followUp.kind === 'refund' ? judge(rows) : judgeClosing(rows);
+  const isBehind = followUp.amount === null && mayFollow.has(possible);
+  const decision = isBehind && (await hasEarlier(tx, followUp)) ? 'behind' : possible;
+  if (decision === 'waiting' || decision === 'behind') {
+    const isLookedFor = rows.payment === undefined || decision === 'behind';
+    const again = isLookedFor ? askedAgain(followUp, decision) : followUp;
     if (before === undefined || again !== followUp) keep(again);
     return { outcome: 'waiting' };
   }
@@ -190,12 +193,27 @@ function reserved(rows: FollowUpRows): FollowUpRows {
 
 /**
  * Its payment is not there: posting a batch of payments does not look for their refunds, so this
- * one is looked at again after a quarter of its age, a second at least and a minute at most.
+ * one is looked at again after a quarter of its age, a second at least and a minute at most. One
+ * that is behind another is looked at again after a second.
  */
-function askedAgain(refund: TransactionRow): TransactionRow {
-  const ageMs = Date.now() - +refund.created_at;
+function askedAgain(refund: TransactionRow, decision: 'waiting' | 'behind'): TransactionRow {
+  const ageMs = decision === 'behind' ? 0 : Date.now() - +refund.created_at;
   const due_at = new Date(Date.now() + Math.max(1_000, Math.min(60_000, ageMs / 4)));
   return { ...refund, due_at, version: refund.version + 1n };
+}
+
+/** What depends on the order: who comes first gets the money, or the payment. */
+const mayFollow = new Set<FollowUpDecision>(['reserved', 'amount_exceeds_refundable']);
+
+/**
+ * Whether one of the same payment that was accepted before is undecided: the end of a payment wakes
+ * all that wait for it at once, and they are decided in the order in which they were accepted.
+ */
+async function hasEarlier(tx: SpannerTransaction, one: TransactionRow): Promise<boolean> {
+  const { payment_id, partner_id, created_at, txn_id } = one;
+  const kinds = one.kind === 'refund' ? ['refund'] : ['capture', 'cancellation'];
+  const found = await tx.query(earlierSql, { payment_id, partner_id, created_at, txn_id, kinds });
+  return found.length > 0;
 }
 
 function newRow({ followUp, traceparent }: FollowUpPosting): TransactionRow {
@@ -258,6 +276,12 @@ function requestColumns(refund: AcceptedFollowUp): Columns {
 }
 
 const hint = 'spanner_emulator.disable_query_null_filtered_index_check=true';
+const earlierSql = `
+  SELECT txn_id FROM transactions@{FORCE_INDEX=refunds_of_a_payment, ${hint}}
+  WHERE payment_id = @payment_id AND partner_id = @partner_id AND kind IN UNNEST(@kinds)
+    AND (created_at < @created_at OR (created_at = @created_at AND txn_id < @txn_id))
+    AND settled_at IS NULL AND amount IS NULL
+  LIMIT 1`;
 const listSql = (filter: string) => `
   SELECT * FROM transactions@{FORCE_INDEX=refunds_of_a_payment, ${hint}}
   WHERE payment_id = @paymentId AND partner_id = @partnerId AND kind = 'refund' AND ${filter}

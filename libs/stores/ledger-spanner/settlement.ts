@@ -118,7 +118,8 @@ function ownDoing(
 
 const waitingSql = `
   SELECT txn_id, version FROM transactions@{FORCE_INDEX=refunds_of_a_payment, spanner_emulator.disable_query_null_filtered_index_check=true}
-  WHERE payment_id = @txnId AND state = 'pending' AND due_at > @now`;
+  WHERE payment_id = @txnId AND state = 'pending' AND due_at > @now
+  ORDER BY created_at, txn_id`;
 
 /**
  * Refunds that wait for the payment can go on now. One that looked at it before it was final has
@@ -133,9 +134,11 @@ export async function wakeFollowUps(
   // By this process's clock. One that is wrong delays them, or costs a write.
   const now = new Date();
   const waiting = await tx.query<{ txn_id: string; version: bigint }>(waitingSql, { txnId, now });
-  for (const { txn_id, version } of waiting) {
+  for (const [nth, { txn_id, version }] of waiting.entries()) {
     if (txn_id === ending) continue;
-    tx.write(updateTransaction({ txn_id, version: version + 1n, due_at: now }));
+    // In the order in which they are to be decided.
+    const due_at = new Date(+now + nth);
+    tx.write(updateTransaction({ txn_id, version: version + 1n, due_at }));
   }
 }
 
