@@ -16,6 +16,7 @@ import {
   openDeadLetters,
   readTopicRetention,
   requireDeadLetterCapacity,
+  requireDurable,
   requireReadable,
   runConsumer,
 } from '@triplock/transport';
@@ -50,6 +51,8 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   checkRetention({ ...kafka, topic }, await readTopicRetention({ ...kafka, topic }), logger);
   const deadLetterTopic = { ...kafka, topic: config.DEAD_LETTER_TOPIC };
   await requireDeadLetterCapacity({ ...deadLetterTopic, mode });
+  // Until it is redriven it is the only record of what was accepted.
+  await requireDurable({ ...deadLetterTopic, mode });
   const deadLetters = openDeadLetters(deadLetterTopic);
   service.onClose('dead letters', () => deadLetters.close());
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService, type Pass } from '@triplock/runtime';
-import { kafkaOf, openEventArchive, openPublisher } from '@triplock/transport';
+import { kafkaOf, openEventArchive, openPublisher, requireDurable } from '@triplock/transport';
 import { readConfig } from './config.ts';
 import { dispatcherMetrics } from './metrics.ts';
 import { runPublishing } from './publish-events.ts';
@@ -42,7 +42,9 @@ await runService(outboxDispatcher, readConfig, async (config, service) => {
   service.onClose('publisher', () => publisher.close());
 
   const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
-  const archive = openEventArchive({ ...kafka, topic: config.TOLD_TOPIC });
+  const toldTopic = { ...kafka, topic: config.TOLD_TOPIC };
+  await requireDurable({ ...toldTopic, mode: config.TRIPLOCK_MODE });
+  const archive = openEventArchive(toldTopic);
   service.onClose('archive', () => archive.close());
 
   const publishing = runPublishing(

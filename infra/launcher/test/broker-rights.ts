@@ -39,7 +39,7 @@ export const kafkaRights = {
     { may: ['Write', 'DescribeConfigs'], topic: deadLetter },
     { may: ['Read'], group: 'ledger-worker' },
   ],
-  'outbox-dispatcher': [{ may: ['Write'], topic: told }],
+  'outbox-dispatcher': [{ may: ['Write', 'DescribeConfigs'], topic: told }],
   auditor: [
     { may: ['Read', 'DescribeConfigs'], topic: accepted },
     { may: ['Read', 'DescribeConfigs'], topic: deadLetter },

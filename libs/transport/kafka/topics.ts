@@ -66,17 +66,17 @@ export function findWeakness(
   if (replicas < 2) {
     const { brokers, topic } = where;
     return (
-      'has one replica, so a broker that is lost takes accepted payments with it: give it three replicas with ' +
+      'has one replica, so a broker that is lost takes acknowledged records with it: give it three replicas with ' +
       `kafka-reassign-partitions.sh --bootstrap-server ${brokers[0]} --execute --reassignment-json-file FILE, ` +
       `where FILE is {"version":1,"partitions":[{"topic":"${topic}","partition":0,"replicas":[1,2,3]}, …]}, ` +
       `and set min.insync.replicas with ${commandToSet(where, 'min.insync.replicas=2')}`
     );
   }
   if (minInSync < 2) {
-    return `has min.insync.replicas ${minInSync}, so one broker alone may acknowledge a payment and be lost: set it with ${commandToSet(where, 'min.insync.replicas=2')}. What a broker's server.properties says of it is ignored`;
+    return `has min.insync.replicas ${minInSync}, so one broker alone may acknowledge a record and be lost: set it with ${commandToSet(where, 'min.insync.replicas=2')}. What a broker's server.properties says of it is ignored`;
   }
   if (uncleanElection) {
-    return `has unclean.leader.election.enable true, so a replica that lacks accepted payments may replace one that has them: set it with ${commandToSet(where, 'unclean.leader.election.enable=false')}`;
+    return `has unclean.leader.election.enable true, so a replica that lacks acknowledged records may replace one that has them: set it with ${commandToSet(where, 'unclean.leader.election.enable=false')}`;
   }
   return undefined;
 }

@@ -176,7 +176,12 @@ function processMessageSpan(
 export type SubscriptionRetention =
   { outcome: 'known'; retentionMs: number } | { outcome: 'unknown'; why: string };
 
-const retentionLimitMs = 2_000;
+/**
+ * It is asked once, when a consumer starts, and what it could not ask stays unchecked: more time
+ * than a call of a running service has. One that is away refuses the connection, and delays no
+ * start.
+ */
+const retentionLimitMs = 10_000;
 
 /**
  * Reads for how long a subscription may be sought back: its own `messageRetentionDuration` or its
