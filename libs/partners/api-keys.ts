@@ -1,12 +1,12 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { PartnerId } from '@triplock/payments';
+import type { CardNumbersIn, PartnerId } from '@triplock/payments';
 import { withDeadline } from '@triplock/runtime';
 
 /** Whose a key is, and what else a gateway goes by. */
 export type KeyHolder = {
   partnerId: PartnerId;
-  /** Whether what it sends may look like the numbers of payment cards. */
-  cardNumbersAllowed: boolean;
+  /** Where what it sends may look like the numbers of payment cards. */
+  cardNumbersIn: CardNumbersIn;
 };
 
 /** What an API key proves. */

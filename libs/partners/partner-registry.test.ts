@@ -9,7 +9,7 @@ import { openWebhookEndpoints, rotateSecretAs } from './webhook-endpoints.ts';
 import { parseWebhookKeys } from './webhook-secrets.ts';
 
 const acme = 'acme' as PartnerId;
-const good = { outcome: 'authenticated', partnerId: acme, cardNumbersAllowed: false };
+const good = { outcome: 'authenticated', partnerId: acme, cardNumbersIn: [] };
 const ada = { by: 'ada', why: 'a test' };
 const refused = { outcome: 'refused' };
 
@@ -91,29 +91,32 @@ test('what looks like card numbers is let through for the partner that it was al
   const keys = [await added(registry.add(acme, ada)), await added(registry.addKey(acme, ada))];
   const other = await added(registry.add('globex' as PartnerId, ada));
   assert.deepEqual(await authenticate(keys[0]!), good);
-  const set = (allowed: boolean) =>
-    registry.setCardNumbers(acme, allowed, { by: 'bob', why: 'its references are bare numbers' });
-  assert.deepEqual(await set(true), { outcome: 'set' });
-  assert.deepEqual(await set(true), { outcome: 'unchanged' });
+  const set = (fields: string[]) =>
+    registry.setCardNumbers(acme, fields, { by: 'bob', why: 'its references are bare numbers' });
+  assert.deepEqual(await set(['metadata.kid', 'reference']), { outcome: 'set' });
+  assert.deepEqual(await set(['*']), { outcome: 'set' });
+  assert.deepEqual(await set(['*']), { outcome: 'unchanged' });
   letPass(5_000);
   for (const key of keys) {
-    assert.deepEqual(await authenticate(key), { ...good, cardNumbersAllowed: true });
+    assert.deepEqual(await authenticate(key), { ...good, cardNumbersIn: ['*'] });
   }
   assert.deepEqual(await authenticate(other), { ...good, partnerId: 'globex' });
-  const allowed = (await registry.list()).map((each) => each.cardNumbersAllowed);
-  assert.deepEqual(allowed, [true, false]);
-  assert.deepEqual(await set(false), { outcome: 'set' });
+  const allowed = (await registry.list()).map((each) => each.cardNumbersIn);
+  assert.deepEqual(allowed, [['*'], []]);
+  assert.deepEqual(await set([]), { outcome: 'set' });
   letPass(5_000);
   assert.deepEqual(await authenticate(keys[0]!), good);
-  assert.deepEqual(await registry.setCardNumbers('nobody' as PartnerId, true, ada), {
+  assert.deepEqual(await registry.setCardNumbers('nobody' as PartnerId, ['*'], ada), {
     outcome: 'no-partner',
   });
   const acts = (await registry.acts()).filter(({ by }) => by === 'bob');
   assert.deepEqual(
-    acts.map(({ act, partner, why }) => [act, partner, why]),
-    ['allow-card-numbers', 'refuse-card-numbers'].map((act) => {
-      return [act, acme, 'its references are bare numbers'];
-    }),
+    acts.map(({ act, partner, subject, why }) => [act, partner, subject, why]),
+    [
+      ['allow-card-numbers', 'metadata.kid,reference'],
+      ['allow-card-numbers', null],
+      ['refuse-card-numbers', null],
+    ].map(([act, subject]) => [act, acme, subject, 'its references are bare numbers']),
   );
 });
 

@@ -1,4 +1,4 @@
-import type { EndpointId, PartnerId } from '@triplock/payments';
+import type { CardNumbersIn, EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { apiKeyPrefix, generateApiKey, hashApiKey } from './api-keys.ts';
 import { targetHost } from './target-policy.ts';
@@ -27,7 +27,7 @@ export type ListedKey = {
 };
 
 /** A partner and its keys, the oldest first. */
-export type ListedPartner = { id: PartnerId; cardNumbersAllowed: boolean; keys: ListedKey[] };
+export type ListedPartner = { id: PartnerId; cardNumbersIn: CardNumbersIn; keys: ListedKey[] };
 
 /** Who manages a partner, and why: written by the statement that does it. */
 export type PartnerActor = { by: string; why: string | null };
@@ -72,12 +72,12 @@ export type PartnerRegistry = {
     actor: PartnerActor,
   ): Promise<{ outcome: 'revoked' | 'no-such-key' | 'several-keys' }>;
   /**
-   * Lets a partner's texts look like the numbers of payment cards, or not. Gateways know of it
-   * within 5 s. `unchanged`: so it was, and no act is written.
+   * Lets a partner's texts look like the numbers of payment cards in these fields and in no others.
+   * Gateways know of it within 5 s. `unchanged`: so it was, and no act is written.
    */
   setCardNumbers(
     id: PartnerId,
-    allowed: boolean,
+    fields: CardNumbersIn,
     actor: PartnerActor,
   ): Promise<{ outcome: 'set' | 'unchanged' | 'no-partner' }>;
   /**
@@ -89,7 +89,7 @@ export type PartnerRegistry = {
 };
 
 type KeyRow = { prefix: string | null; created_at: string; revoked_at: string | null };
-type PartnerRow = { id: PartnerId; card_numbers_allowed: boolean; keys: KeyRow[] };
+type PartnerRow = { id: PartnerId; card_numbers_in: CardNumbersIn; keys: KeyRow[] };
 
 /** Partners in PostgreSQL, for a role that may write them. */
 export function openPartnerRegistry(database: Database): PartnerRegistry {
@@ -119,8 +119,8 @@ export function openPartnerRegistry(database: Database): PartnerRegistry {
       if (row!.named === 1) return { outcome: 'revoked' };
       return { outcome: row!.named === 0 ? 'no-such-key' : 'several-keys' };
     },
-    async setCardNumbers(id, allowed, { by, why }) {
-      const parameters = [id, allowed, by, why];
+    async setCardNumbers(id, fields, { by, why }) {
+      const parameters = [id, fields, by, why];
       const [row] = await database.query<{ changed: boolean }>(sql.setCardNumbers, parameters);
       if (row === undefined) return { outcome: 'no-partner' };
       return { outcome: row.changed ? 'set' : 'unchanged' };
@@ -170,10 +170,10 @@ async function resealSecrets(
   }
 }
 
-function fromRow({ id, card_numbers_allowed, keys }: PartnerRow): ListedPartner {
+function fromRow({ id, card_numbers_in, keys }: PartnerRow): ListedPartner {
   return {
     id,
-    cardNumbersAllowed: card_numbers_allowed,
+    cardNumbersIn: card_numbers_in,
     keys: keys.map(({ prefix, created_at: createdAt, revoked_at: revokedAt }) => ({
       prefix,
       createdAt: new Date(createdAt),

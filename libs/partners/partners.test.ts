@@ -38,7 +38,7 @@ test('the gateway knows a partner by its key and never sees a webhook secret', a
   const partners = openPartners(gateway);
   assert.deepEqual(await partners.authenticate(seed.apiKey), {
     outcome: 'authenticated',
-    cardNumbersAllowed: false,
+    cardNumbersIn: [],
     partnerId: 'acme',
   });
   assert.deepEqual(await partners.authenticate(generateApiKey(acme)), { outcome: 'refused' });

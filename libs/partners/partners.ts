@@ -1,4 +1,4 @@
-import type { EndpointId, PartnerId } from '@triplock/payments';
+import type { CardNumbersIn, EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { inBatches, shareReads } from '@triplock/runtime';
 import { createAuthenticator, type Authentication } from './api-keys.ts';
@@ -107,7 +107,7 @@ type QuestionRow = {
 };
 type Verified = { verified: boolean };
 type Disabled = { disabled: boolean };
-type KeyRow = { sha256: Buffer; partner_id: PartnerId; card_numbers_allowed: boolean };
+type KeyRow = { sha256: Buffer; partner_id: PartnerId; card_numbers_in: CardNumbersIn };
 
 /** The statements of webhook-endpoints.sql and webhook-deliveries.sql notify it. */
 const webhooksChannel = 'triplock_webhooks';
@@ -133,8 +133,8 @@ export function openPartners(
   const find = inBatches(async (hashes: readonly Buffer[]) => {
     const rows = await database.query<KeyRow>(sql.findApiKeys, [hashes]);
     const known = new Map(
-      rows.map(({ sha256, partner_id: partnerId, card_numbers_allowed: cardNumbersAllowed }) => {
-        return [sha256.toString('base64'), { partnerId, cardNumbersAllowed }];
+      rows.map(({ sha256, partner_id: partnerId, card_numbers_in: cardNumbersIn }) => {
+        return [sha256.toString('base64'), { partnerId, cardNumbersIn }];
       }),
     );
     return hashes.map((hash) => known.get(hash.toString('base64')));

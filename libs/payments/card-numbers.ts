@@ -2,9 +2,9 @@
  * The card networks' numbers by their first four digits, and the lengths in which they are issued.
  * A number's form is ISO/IEC 7812-1 (issuer identification number first, Luhn check digit last, 19
  * digits at most); who has which range is what the networks publish: Visa Core Rules; Mastercard's
- * "2-series BIN expansion" and Maestro rules; American Express merchant regulations; Discover Global
- * Network's IIN bulletin (Discover, Diners Club, JCB and UnionPay in its network); NSPK (Mir); NPCI
- * (RuPay).
+ * "2-series BIN expansion" and Maestro rules; American Express merchant regulations; Discover
+ * Global Network's IIN bulletin (Discover, Diners Club, JCB and UnionPay in its network); NSPK
+ * (Mir); NPCI (RuPay).
  *
  * A range is rather too wide here than too narrow where a network's own list is finer than four
  * digits. Airlines' numbers (UATP, which begin with 1) are left out: so do the times in
@@ -42,10 +42,10 @@ const networks: readonly [first: number, last: number, ...lengths: number[]][] =
 const [lengthMin, lengthMax] = [13, 19] as const;
 const visaOldLength = 13;
 /**
- * Thirteen digits and more with at most three separators between two of them (`4242 - 4242`): spaces
- * of any width and none, hyphens and dashes of any length, dots, underscores, slashes, bars, stars,
- * plus signs, tildes. Not commas, colons and line ends, which stand between numbers of a list, and
- * in times and addresses. No two ways lead through it, so it takes linear time.
+ * Thirteen digits and more with at most three separators between two of them (`4242 - 4242`):
+ * spaces of any width and none, hyphens and dashes of any length, dots, underscores, slashes, bars,
+ * stars, plus signs, tildes. Not commas, colons and line ends, which stand between numbers of a
+ * list, and in times and addresses. No two ways lead through it, so it takes linear time.
  */
 const longNumber =
   /\d(?:[ \t._/\\|*+~\-\u00a0\u00ad\u2000-\u2015\u202f\u2060\u2212\ufeff]{0,3}\d){12,}/g;
@@ -251,4 +251,35 @@ const securityCode =
  */
 export function namesSecurityCode(name: string): boolean {
   return securityCode.test(name);
+}
+
+/**
+ * The fields whose texts are looked at for card numbers, as an exemption names them. A single value
+ * of metadata is `metadata.NAME`; `*` is every field.
+ */
+export const cardNumberFields = [
+  'idempotency-key',
+  'reference',
+  'description',
+  'reason',
+  'metadata',
+] as const;
+
+/** Where a partner's texts may look like card numbers; nowhere unless it is said. */
+export type CardNumbersIn = readonly string[];
+
+/** Everywhere, as {@link CardNumbersIn}. */
+export const cardNumbersEverywhere: CardNumbersIn = ['*'];
+
+const metadataValue = /^metadata\.[^,]{1,40}$/;
+
+/** Whether a word names a field, or a value of metadata, that can be exempt. */
+export function isCardNumberField(word: string): boolean {
+  return (cardNumberFields as readonly string[]).includes(word) || metadataValue.test(word);
+}
+
+/** Whether a field is exempt, alone or with all of metadata or everything. */
+export function mayLookLikeCard(exempt: CardNumbersIn, field: string): boolean {
+  if (exempt.length === 0) return false;
+  return exempt.some((each) => each === '*' || each === field || field.startsWith(`${each}.`));
 }

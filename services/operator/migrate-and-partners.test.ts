@@ -163,6 +163,15 @@ test('what looks like card numbers is allowed to one partner as an act, with who
   assert.match((await run('log')).stdout, /allow-card-numbers +acme +by ada: bare numbers\n$/);
   const again = await set('acme', 'allowed');
   assert.deepEqual([again.code, /allowed already/.test(again.stderr)], [1, true]);
+  assert.equal((await set('acme', 'reference,metadata.kid')).code, 0);
+  const listed = (await run('list')).stdout;
+  assert.match(listed, /^acme {2}\(card numbers allowed in metadata\.kid, reference\)\n/);
+  assert.match(
+    (await run('log')).stdout,
+    /allow-card-numbers +acme +metadata\.kid,reference +by ada/,
+  );
+  const wrong = await set('acme', 'reference,iban');
+  assert.deepEqual([wrong.code, /metadata\.NAME.* not 'iban'/.test(wrong.stderr)], [2, true]);
   assert.equal((await set('acme', 'refused')).code, 0);
   assert.match((await run('list')).stdout, /^acme\n/);
   assert.equal((await set('globex', 'allowed')).code, 1);

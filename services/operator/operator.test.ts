@@ -109,7 +109,7 @@ test('whatever a command lacks is named with what it takes, before anything is o
     [['operators', 'give', 'ada'], 'an act takes one of list, add, role, rotate, revoke, not'],
     [['partners'], 'an act is missing: one of list, log, add, rotate-key, '],
     [['partners', 'add'], 'ID is missing: npm run partners -- add ID'],
-    [['partners', 'card-numbers', 'acme'], 'allowed|refused is missing: '],
+    [['partners', 'card-numbers', 'acme'], 'allowed|refused|FIELD[,FIELD] is missing: '],
     [['partners', 'card-numbers', 'acme', 'some'], 'card-numbers takes one of allowed, refused'],
     [['partners', 'rotate-secret', 'acme'], 'ENDPOINT is missing: '],
     [['dead-letters'], 'an act is missing: one of list, show, redrive, dismiss'],

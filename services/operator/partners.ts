@@ -6,7 +6,15 @@ import {
   type PartnerRegistry,
   rotateSecretAs,
 } from '@triplock/partners';
-import type { EndpointId, IdempotencyKey, PartnerId } from '@triplock/payments';
+import {
+  cardNumberFields,
+  type CardNumbersIn,
+  cardNumbersEverywhere,
+  type EndpointId,
+  type IdempotencyKey,
+  isCardNumberField,
+  type PartnerId,
+} from '@triplock/payments';
 import { type Database, openForCommand } from '@triplock/postgres';
 import { CommandError, isMissing, oneOf, runCommand, UsageError } from './command.ts';
 import { required, type Config } from './config.ts';
@@ -20,15 +28,17 @@ npm run partners -- log [ID]
 npm run partners -- add ID
 npm run partners -- rotate-key ID
 npm run partners -- revoke-key ID KEYPREFIX
-npm run partners -- card-numbers ID allowed|refused
+npm run partners -- card-numbers ID allowed|refused|FIELD[,FIELD]
 npm run partners -- rotate-secret ID ENDPOINT [--again]
 npm run partners -- reseal-secrets
 
 Manages the partners of a running system, their API keys and webhook secrets. A key is stored as a hash and shown
 once, when it is made. rotate-key makes a new one, valid at once, beside the others; revoke-key
 ends the one that begins with KEYPREFIX, within 5 s. card-numbers says whether what a partner sends
-may look like the numbers of payment cards, which else is a 400; allow it only where it is certain
-that none is one, since it is kept and passed on; gateways know within 5 s. rotate-secret gives one of
+may look like the numbers of payment cards, which else is a 400: everywhere, nowhere, or in some of
+idempotency-key, reference, description, reason, metadata and single values of it as metadata.NAME;
+allow it only where it is certain that none is one, since it is kept and passed on; gateways know
+within 5 s. rotate-secret gives one of
 a partner's webhook endpoints a new secret, shown once; the one before it signs too for 24 hours, and
 meanwhile only --again rotates once more, which ends it. reseal-secrets seals every webhook secret with
 the newest of WEBHOOK_KEYS, so that the others may go; broken off, it goes on where it was. Each act
@@ -39,7 +49,7 @@ done, 2 when the system is not up.
   --reason TEXT  why; production wants it
   --home DIR   the instance on this machine (.triplock)
   --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed },
-               { id, cardNumbersAllowed }, { id, endpoint, secret, previousSecretUntil }
+               { id, cardNumbersIn }, { id, endpoint, secret, previousSecretUntil }
   --help
 
 PARTNERS_DATABASE_URL  the database of a system that is not on this machine, as triplock_partners
@@ -108,7 +118,7 @@ const acts = {
   add: ['ID'],
   'rotate-key': ['ID'],
   'revoke-key': ['ID', 'KEYPREFIX'],
-  'card-numbers': ['ID', 'allowed|refused'],
+  'card-numbers': ['ID', 'allowed|refused|FIELD[,FIELD]'],
   'rotate-secret': ['ID', 'ENDPOINT'],
   'reseal-secrets': [],
 } as const;
@@ -137,8 +147,7 @@ function actionOf([verb, ...given]: readonly string[], again: boolean) {
     case 'revoke-key':
       return revokeKey(partnerIdOf(id), word);
     case 'card-numbers': {
-      const wanted = oneOf(word, { what: act, words: ['allowed', 'refused'] });
-      return setCardNumbers(partnerIdOf(id), wanted === 'allowed');
+      return setCardNumbers(partnerIdOf(id), cardNumbersInOf(word));
     }
     case 'rotate-secret':
       return rotateSecret(partnerIdOf(id), endpointIdOf(word), again ? 'even-early' : 'rested');
@@ -155,6 +164,19 @@ export function partnerIdOf(word: string | undefined): PartnerId {
   );
 }
 
+/** @throws UsageError when the word is neither all, nothing, nor a list of fields. */
+function cardNumbersInOf(word: string): CardNumbersIn {
+  if (word === 'allowed') return cardNumbersEverywhere;
+  if (word === 'refused') return [];
+  const fields = [...new Set(word.split(','))].sort();
+  const unknown = fields.find((each) => !isCardNumberField(each));
+  if (unknown === undefined && fields.length <= cardNumberFieldsMax) return fields;
+  throw new UsageError(
+    `card-numbers takes one of allowed, refused, or up to ${cardNumberFieldsMax} of ${cardNumberFields.join(', ')}, metadata.NAME with commas between, not '${unknown ?? word}'`,
+  );
+}
+const cardNumberFieldsMax = 20;
+
 /** @throws UsageError when the word can be no endpoint's ID. */
 export function endpointIdOf(word: string | undefined): EndpointId {
   if (word !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word)) {
@@ -168,12 +190,14 @@ async function list(registry: PartnerRegistry): Promise<Outcome> {
   return { lines: partners.flatMap(render), result: partners };
 }
 
-function render({ id, cardNumbersAllowed, keys }: ListedPartner): string[] {
+function render({ id, cardNumbersIn, keys }: ListedPartner): string[] {
   const rows = keys.map(({ prefix, createdAt, revokedAt }) => {
     const state = revokedAt === null ? 'good' : `revoked ${revokedAt.toISOString()}`;
     return `  ${(prefix ?? '(beginning not kept)').padEnd(30)} ${createdAt.toISOString()}  ${state}`;
   });
-  return [cardNumbersAllowed ? `${id}  (card numbers allowed)` : id, ...rows];
+  if (cardNumbersIn.length === 0) return [id, ...rows];
+  const fields = cardNumbersIn.includes('*') ? '' : ` in ${cardNumbersIn.join(', ')}`;
+  return [`${id}  (card numbers allowed${fields})`, ...rows];
 }
 
 /** Makes a partner with its first key, once the registry is there. */
@@ -218,16 +242,17 @@ export function revokeKey(id: PartnerId, prefix: string) {
   };
 }
 
-/** Says whether what a partner sends may look like the numbers of payment cards. */
-export function setCardNumbers(id: PartnerId, allowed: boolean) {
+/** Says where what a partner sends may look like the numbers of payment cards. */
+export function setCardNumbers(id: PartnerId, fields: CardNumbersIn) {
   return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
-    const { outcome } = await registry.setCardNumbers(id, allowed, actor());
-    const now = allowed ? 'allowed' : 'refused';
+    const { outcome } = await registry.setCardNumbers(id, fields, actor());
+    const where = fields.includes('*') ? '' : ` in ${fields.join(', ')}`;
+    const now = fields.length === 0 ? 'refused' : `allowed${where}`;
     switch (outcome) {
       case 'set':
         return {
           lines: [`what looks like card numbers is ${now} within 5 s`],
-          result: { id, cardNumbersAllowed: allowed },
+          result: { id, cardNumbersIn: fields },
         };
       case 'unchanged':
         throw new CommandError(`what looks like card numbers of ${id} is ${now} already`);

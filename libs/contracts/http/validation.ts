@@ -1,6 +1,9 @@
 import {
+  cardNumbersEverywhere,
   hasCardNumber,
+  mayLookLikeCard,
   namesSecurityCode,
+  type CardNumbersIn,
   type JsonObject,
   type JsonValue,
 } from '@triplock/payments';
@@ -74,18 +77,27 @@ const securityCode =
 
 /**
  * Every text of a body, names and values of metadata included, that could be a card's number or is
- * named as its security code. Nothing of the text is in what is said about it.
+ * named as its security code, but where this partner's texts may look like numbers. Whoever is
+ * exempt everywhere is so from the names of security codes too. Nothing of the text is in what is
+ * said about it.
  */
-export function findCardData(body: JsonObject): FieldProblem[] {
+export function findCardData(body: JsonObject, exempt: CardNumbersIn): FieldProblem[] {
+  if (exempt.includes(cardNumbersEverywhere[0]!)) return [];
   return Object.entries(body).flatMap(([field, value]) => {
     if (typeof value === 'string') {
-      return hasCardNumber(value) ? [fieldProblem([field], cardNumber)] : [];
+      const isNumber = hasCardNumber(value) && !mayLookLikeCard(exempt, field);
+      return isNumber ? [fieldProblem([field], cardNumber)] : [];
     }
     if (!isJsonObject(value)) return [];
     return Object.entries(value).flatMap(([name, text]) => {
-      if (hasCardNumber(name)) return [fieldProblem([field], cardNumberName)];
+      if (hasCardNumber(name) && !mayLookLikeCard(exempt, field)) {
+        return [fieldProblem([field], cardNumberName)];
+      }
       if (namesSecurityCode(name)) return [fieldProblem([field, name], securityCode)];
-      const isNumber = typeof text === 'string' && hasCardNumber(text);
+      const isNumber =
+        typeof text === 'string' &&
+        hasCardNumber(text) &&
+        !mayLookLikeCard(exempt, `${field}.${name}`);
       return isNumber ? [fieldProblem([field, name], cardNumber)] : [];
     });
   });

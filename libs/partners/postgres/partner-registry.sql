@@ -4,7 +4,7 @@
 -- Every partner with its keys, each key's secret part left out.
 --
 -- A row: one partner, `keys` the oldest first. Times are texts in UTC.
-SELECT id, card_numbers_allowed, coalesce(
+SELECT id, card_numbers_in, coalesce(
   jsonb_agg(
     jsonb_build_object('prefix', prefix, 'created_at', k.created_at, 'revoked_at', revoked_at)
     ORDER BY k.created_at, sha256
@@ -68,17 +68,19 @@ WITH named AS (
 SELECT count(*)::integer AS named FROM named
 
 -- name: setCardNumbers
--- Lets a partner's texts look like card numbers, or not.
+-- Lets a partner's texts look like card numbers in some fields, and in no others.
 --
--- $1 partner id, $2 whether, $3 who, $4 why or null.
+-- $1 partner id, $2 the fields, `*` for all, $3 who, $4 why or null.
 -- A row: whether it was changed, by this call. No row: there is no such partner.
 WITH changed AS (
-  UPDATE partners.partners SET card_numbers_allowed = $2
-  WHERE id = $1 AND card_numbers_allowed <> $2
+  UPDATE partners.partners SET card_numbers_in = $2::text[]
+  WHERE id = $1 AND card_numbers_in <> $2::text[]
   RETURNING id
 ), act AS (
-  INSERT INTO partners.acts (act, partner_id, done_by, why)
-  SELECT CASE WHEN $2 THEN 'allow-card-numbers' ELSE 'refuse-card-numbers' END, id, $3, $4
+  INSERT INTO partners.acts (act, partner_id, subject, done_by, why)
+  SELECT
+    CASE WHEN cardinality($2::text[]) > 0 THEN 'allow-card-numbers' ELSE 'refuse-card-numbers' END,
+    id, nullif(nullif(array_to_string($2::text[], ','), '*'), ''), $3, $4
   FROM changed
 )
 SELECT EXISTS (SELECT FROM changed) AS changed FROM partners.partners WHERE id = $1

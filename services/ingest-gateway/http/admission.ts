@@ -43,7 +43,7 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
     }
     admit(partnerRate, authentication.partnerId);
     request.partnerId = authentication.partnerId;
-    request.cardNumbersAllowed = authentication.cardNumbersAllowed;
+    request.cardNumbersIn = authentication.cardNumbersIn;
   };
 }
 

@@ -74,3 +74,26 @@ test('a partner that is allowed such references may send them, and no other', as
   assert.equal((await post(path, { ...asked, as: 'globex-unchecked' })).status, 202);
   assert.equal((await post(path, { ...asked, as: 'acme' })).status, 400);
 });
+
+test('a field that is exempt may look like a card number, and no other', async (t) => {
+  const { post } = await transactionEdge(t);
+  const send = (fields: object, key = '4242424242424242') =>
+    post(path, { as: 'globex-exempt', key, body: { ...payment, ...fields } });
+  const exempt = { reference: card, metadata: { kid: card, order: '1001' } };
+  assert.equal((await send(exempt)).status, 202);
+  const refused: readonly [pointer: string, fields: object][] = [
+    ['#/description', { reference: card, description: card }],
+    ['#/metadata/other', { metadata: { kid: card, other: card } }],
+    ['#/metadata', { metadata: { [card]: 'a note' } }],
+    ['#/metadata/cvv', { metadata: { cvv: '123' } }],
+  ];
+  for (const [pointer, fields] of refused) {
+    const { status, body } = await send(fields, `4242424242424242 ${pointer}`);
+    assert.equal(status, 400);
+    const errors = body['errors'] as { pointer: string }[];
+    assert.deepEqual(
+      errors.map((each) => each.pointer),
+      [pointer],
+    );
+  }
+});

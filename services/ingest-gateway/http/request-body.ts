@@ -4,6 +4,7 @@ import {
   type IdempotencyKey,
   type JsonObject,
   type JsonValue,
+  mayLookLikeCard,
 } from '@triplock/payments';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { incorrectFields } from './problems.ts';
@@ -105,9 +106,9 @@ function isObject(body: unknown): body is object {
  * @throws Problem `idempotency_key_missing` or `idempotency_key_invalid`, the latter also when it
  * could be a card's number and the partner may not send what only looks like one.
  */
-export function readKey({ cardNumbersAllowed, raw }: FastifyRequest): IdempotencyKey {
+export function readKey({ cardNumbersIn, raw }: FastifyRequest): IdempotencyKey {
   const key = readIdempotencyKey(raw.rawHeaders);
-  if (cardNumbersAllowed || !hasCardNumber(key)) return key;
+  if (!hasCardNumber(key) || mayLookLikeCard(cardNumbersIn, 'idempotency-key')) return key;
   throw new Problem(
     'idempotency_key_invalid',
     'The key looks like the number of a payment card, which is not kept here. Use a random one.',
@@ -115,8 +116,7 @@ export function readKey({ cardNumbersAllowed, raw }: FastifyRequest): Idempotenc
 }
 
 /** @throws Problem `invalid_request` that points at each text that could be a card's. */
-export function refuseCardData({ cardNumbersAllowed }: FastifyRequest, body: JsonObject): void {
-  if (cardNumbersAllowed) return;
-  const found = findCardData(body);
+export function refuseCardData({ cardNumbersIn }: FastifyRequest, body: JsonObject): void {
+  const found = findCardData(body, cardNumbersIn);
   if (found.length > 0) throw incorrectFields(found);
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { BlockList, isIPv6 } from 'node:net';
 import { Problem } from '@triplock/contracts';
-import { hasCardNumber, type PartnerId } from '@triplock/payments';
+import { type CardNumbersIn, hasCardNumber, type PartnerId } from '@triplock/payments';
 import { boundConnections, saysOnce, type Logger } from '@triplock/runtime';
 import {
   fastify,
@@ -46,8 +46,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Whose API key the request carries. Empty on routes with `config: { access: 'public' }`. */
     partnerId: PartnerId;
-    /** Whether what its partner sends may look like the numbers of payment cards. */
-    cardNumbersAllowed: boolean;
+    /** Where what its partner sends may look like the numbers of payment cards. */
+    cardNumbersIn: CardNumbersIn;
   }
   interface FastifyContextConfig {
     /** `public`: needs no API key. Every other route answers 401 without one. */
@@ -68,7 +68,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   const limits = { ...httpLimits, ...options.limits };
   const app = fastify(serverOptions(options, limits));
   app.decorateRequest('partnerId', '' as PartnerId);
-  app.decorateRequest('cardNumbersAllowed', false);
+  app.decorateRequest('cardNumbersIn');
   app.setErrorHandler(sendProblem);
   // Routes carry their schemas for the OpenAPI document. What validates with them is the handler,
   // which can tell every wrong field at once; texts go out as they are.

@@ -2,7 +2,12 @@ import type { TestContext } from 'node:test';
 import { openRedisClaims } from '@triplock/claims';
 import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
 import { openPostgresLedger, openPostgresFollowUps } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedFollowUp, PartnerId } from '@triplock/payments';
+import {
+  type AcceptedFollowUp,
+  type AcceptedPayment,
+  cardNumbersEverywhere,
+  type PartnerId,
+} from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import {
   createCrashPoints,
@@ -173,9 +178,16 @@ export function testAdmission(
   };
 }
 
-/** Every key is that of the partner it names, which may send card numbers as `…-unchecked`. */
+/**
+ * Every key is that of the partner it names, which may send card numbers as `…-unchecked`, and in
+ * its reference, its metadata's `kid` and its idempotency keys as `…-exempt`.
+ */
 export const admitByName = testAdmission(async (key) => ({
   outcome: 'authenticated',
   partnerId: key as PartnerId,
-  cardNumbersAllowed: key.endsWith('-unchecked'),
+  cardNumbersIn: key.endsWith('-unchecked')
+    ? cardNumbersEverywhere
+    : key.endsWith('-exempt')
+      ? ['reference', 'metadata.kid', 'idempotency-key']
+      : [],
 }));

@@ -48,7 +48,7 @@ export async function startEdge(test: TestContext, options: EdgeOptions = {}): P
           ? {
               outcome: 'authenticated',
               partnerId: 'acme' as PartnerId,
-              cardNumbersAllowed: false,
+              cardNumbersIn: [],
             }
           : { outcome: 'refused' },
       options,

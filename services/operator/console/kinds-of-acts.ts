@@ -1,5 +1,5 @@
 import { openPartnerRegistry, openWebhookDeliveries } from '@triplock/partners';
-import type { EventId } from '@triplock/payments';
+import { cardNumbersEverywhere, type EventId } from '@triplock/payments';
 import { acknowledgements, askAuditor, lossOf } from '../audit.ts';
 import { CommandError, timeOf, UsageError, wordsOf } from '../command.ts';
 import { required } from '../config.ts';
@@ -59,7 +59,10 @@ export const kindsOfActs = {
   },
   'partners.card-numbers': {
     role: 'admin',
-    prepare: partnerAct((id, fields) => setCardNumbers(id, isYes(fields, 'allowed')), 'allowed'),
+    prepare: partnerAct(
+      (id, fields) => setCardNumbers(id, isYes(fields, 'allowed') ? cardNumbersEverywhere : []),
+      'allowed',
+    ),
   },
   'partners.rotate-secret': {
     role: 'admin',

@@ -62,7 +62,7 @@ LIMIT $4
 --
 -- $1 the partner after which to begin, or null. A row: a partner; 100 at most. Times of keys are
 -- texts.
-SELECT id, created_at AS "createdAt", card_numbers_allowed AS "cardNumbersAllowed", (
+SELECT id, created_at AS "createdAt", card_numbers_in AS "cardNumbersIn", (
   SELECT coalesce(jsonb_agg(
     jsonb_build_object('prefix', prefix, 'createdAt', k.created_at, 'revokedAt', revoked_at)
     ORDER BY k.created_at

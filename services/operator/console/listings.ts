@@ -115,7 +115,8 @@ export function listSettlements(
 export type ShownPartner = {
   id: string;
   createdAt: Date;
-  cardNumbersAllowed: boolean;
+  /** Where its texts may look like card numbers, `*` for everywhere. */
+  cardNumbersIn: string[];
   keys: { prefix: string | null; createdAt: string; revokedAt: string | null }[];
 };
 
@@ -222,7 +223,7 @@ export const listingSchemas: json.Schemas = {
   Partner: json.shapeOf<ShownPartner>({
     id: json.text,
     createdAt: json.time,
-    cardNumbersAllowed: json.flag,
+    cardNumbersIn: json.listOf(json.text),
     keys: json.listOf(
       json.object({
         prefix: json.orNull(json.text),

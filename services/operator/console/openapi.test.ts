@@ -14,7 +14,7 @@ const event = '8f3d2c10-5b1e-4d0a-9c7e-2f6a1b3c4d5e';
 
 /** One of everything, as if services had written it; by the owner, past what forbids it. */
 const rows = [
-  `INSERT INTO partners.partners (id) VALUES ('acme')`,
+  `INSERT INTO partners.partners (id, card_numbers_in) VALUES ('acme', '{reference}')`,
   `INSERT INTO partners.api_keys (sha256, partner_id, prefix)
    VALUES (sha256('a'), 'acme', 'tl_abc'), (sha256('b'), 'acme', NULL)`,
   `INSERT INTO partners.webhook_endpoints (partner_id, url, host, secrets)
@@ -81,6 +81,8 @@ test('every answer of the API is as its document says, with something of everyth
   const added = await ask('/api/v1/acts/partners.add', act);
   assertDescribed({ method: 'POST', path: '/api/v1/acts/partners.add' }, added);
   assert.equal(added.status, 200, added.text);
+  const exempt = { ...act, body: { ...body, allowed: 'yes' } };
+  assert.equal((await ask('/api/v1/acts/partners.card-numbers', exempt)).status, 200);
   const { id } = JSON.parse(added.text) as { id: number };
   const targets: Readonly<Record<string, readonly string[]>> = {
     '/api/v1/payments': ['/api/v1/payments', '/api/v1/payments?partner=acme&currency=EUR&least=1'],

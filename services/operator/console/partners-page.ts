@@ -45,7 +45,7 @@ function addPartner(session: Session): Html | undefined {
 }
 
 function partnerSection(
-  { id: name, createdAt, cardNumbersAllowed, keys }: ShownPartner,
+  { id: name, createdAt, cardNumbersIn, keys }: ShownPartner,
   session: Session,
 ): Html {
   const say = words.partners;
@@ -57,14 +57,15 @@ function partnerSection(
       ? foldedForm(session, 'partners.revoke-key', { fields: { partner: name, prefix } })
       : '',
   ]);
-  const allowed = cardNumbersAllowed ? 'no' : 'yes';
+  const isExempt = cardNumbersIn.length > 0;
+  const allowed = isExempt ? 'no' : 'yes';
   const acts = [
     actForm(session, 'partners.rotate-key', { fields: { partner: name } }),
     actForm(session, 'partners.card-numbers', { fields: { partner: name, allowed } }),
   ].filter((each) => each !== undefined);
   return html`<h2>${name}</h2>
     <p class="hint">
-      ${say.since} ${time(createdAt)}. ${cardNumbersAllowed && html`<b>${say.cardNumbers}</b>`}
+      ${say.since} ${time(createdAt)}. ${isExempt && html`<b>${say.cardNumbers(cardNumbersIn)}</b>`}
       <a href="/payments?partner=${name}">${words.pages.payments}</a> ·
       <a href="/webhooks?partner=${name}">${words.pages.webhooks}</a> ·
       <a href="/settlements?partner=${name}">${words.pages.settlements}</a>

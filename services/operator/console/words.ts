@@ -303,7 +303,10 @@ export const words = {
     empty: 'There is no partner yet.',
     more: 'More partners',
     since: 'Since',
-    cardNumbers: 'Its texts may look like card numbers.',
+    cardNumbers: (fields: readonly string[]) =>
+      fields.includes('*')
+        ? 'Its texts may look like card numbers.'
+        : `Its texts may look like card numbers in ${fields.join(', ')}.`,
     keysOf: (partner: string) => `API keys of ${partner}`,
     keyHeads: ['Key', 'Made', 'State', 'Act'],
     add: 'A new partner',

@@ -135,7 +135,7 @@ function readWanted({ kind, method, path, body }: Sent): AskedFor | undefined {
   if (method !== 'POST' || body === undefined) return undefined;
   const json = parseStrictJson(Buffer.from(body));
   if (json.outcome === 'refused' || !isJsonObject(json.value)) return undefined;
-  if (findCardData(json.value).length > 0) return undefined;
+  if (findCardData(json.value, []).length > 0) return undefined;
   if (kind !== 'read' && isFollowUp(kind)) {
     const [, paymentId, asked] = /^\/v1\/payments\/([^/?]+)\/(\w+)$/.exec(path) ?? [];
     const follows = validateFollowUpRequest(kind, json.value);

@@ -3,9 +3,10 @@
 CREATE TABLE partners (
   id text PRIMARY KEY CHECK (id ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- Whether its keys, references, descriptions, reasons and metadata may look like the numbers of
-  -- payment cards. Only for one that is certain never to send a real one: what it sends is kept.
-  card_numbers_allowed boolean NOT NULL DEFAULT false
+  -- The fields whose texts may look like the numbers of payment cards, `*` for all. Only for one
+  -- that is certain never to send a real one there: what it sends is kept.
+  card_numbers_in text[] NOT NULL DEFAULT '{}'
+    CHECK (cardinality(card_numbers_in) <= 20 AND array_position(card_numbers_in, NULL) IS NULL)
 );
 
 -- A key is never stored, only what SHA-256 makes of it: keys are random enough that no salt is
