@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmdirSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -39,6 +40,8 @@ function inMemory(t: TestContext, folder: string): string | undefined {
 
 test('a home whose data in memory went with a restart of the machine begins anew there', (t) => {
   const folder = aFolder(t);
+  // A home of which nothing is left but its mark.
+  rmdirSync(createHome(folder).data);
   const target = inMemory(t, folder);
   if (target === undefined) return;
   writeFileSync(join(createHome(folder).data, 'file'), '');

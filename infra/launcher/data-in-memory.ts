@@ -65,6 +65,12 @@ export function forgetData(data: string): void {
   rmSync(data, { recursive: true, force: true });
 }
 
+/** Where a link leads that is in the place of a home's data and was not made for it. */
+export function leadsElsewhere(data: string): string | undefined {
+  const isLink = lstatSync(data, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  return isLink && targetOf(data) === undefined ? readlinkSync(data) : undefined;
+}
+
 function isThere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }

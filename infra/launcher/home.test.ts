@@ -11,12 +11,13 @@ import {
   rmdirSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { generateSealingKey } from '@triplock/runtime';
 import { freePort, testEndpoints } from '@triplock/testing';
@@ -217,6 +218,16 @@ test('Redis, Kafka and PostgreSQL of another home are not taken for one’s own'
   await assert.rejects(probeOwn(postgres, database, own), /the server of .* answers/);
 });
 
+/** What a file of reservations says; nothing where it was another home's and is gone by now. */
+function reservationOf(name: string): string {
+  try {
+    return readFileSync(join(reservationsFolder, name), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return '';
+  }
+}
+
 test('down --volumes leaves nothing of a home anywhere, and says what it keeps and where', async (t) => {
   const home = testHome(t);
   const { kafka, pubsub } = await bringUpParts({ home });
@@ -226,7 +237,7 @@ test('down --volumes leaves nothing of a home anywhere, and says what it keeps a
   const reserved = () =>
     readdirSync(reservationsFolder)
       .filter((name) => /^\d+\.\d+$/.test(name))
-      .filter((name) => readFileSync(join(reservationsFolder, name), 'utf8').includes(home));
+      .filter((name) => reservationOf(name).includes(home));
   assert.ok(reserved().length >= Object.keys(ports).length / 2);
 
   mkdirSync(join(home, 'load'));
@@ -234,7 +245,8 @@ test('down --volumes leaves nothing of a home anywhere, and says what it keeps a
   assert.equal(first.code, 0, first.stderr);
   assert.match(first.stdout, /^kept: \/.*: fetched programs, for every clone of this user$/m);
   assert.match(first.stdout, /^kept: \/.*\/load: reports of load$/m);
-  assert.deepEqual(readdirSync(home), ['load']);
+  // By its mark `up` knows it again.
+  assert.deepEqual(readdirSync(home), ['load', 'triplock-home']);
   assert.deepEqual([existsSync(postgres), reserved(), processesOf(home)], [false, [], []]);
 
   rmdirSync(join(home, 'load'));
@@ -265,7 +277,8 @@ test('down ends what lived beside a home too, and leaves other homes below it al
   const separate = homeWithout(home, 'claims');
   const other = join(home, 'e2e');
   for (const folder of [separate, other]) mkdirSync(folder, { recursive: true });
-  const env = { ...process.env, TRIPLOCK_HOME: realpathSync(separate) };
+  const marks = { TRIPLOCK_HOME: realpathSync(separate), TRIPLOCK_LAUNCHER: '1 long ago' };
+  const env = { ...process.env, ...marks };
   const stray = spawn('sleep', ['300'], { env, stdio: 'ignore' });
   const ended = once(stray, 'exit');
   t.after(() => stray.kill());
@@ -275,6 +288,59 @@ test('down ends what lived beside a home too, and leaves other homes below it al
   await ended;
   assert.deepEqual(processesOf(separate), []);
   assert.deepEqual([existsSync(separate), existsSync(other)], [false, true]);
+});
+
+/** A folder outside of this clone, with what somebody keeps in it under names that a home has. */
+function somebodysFolder(t: TestContext): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'somebodys-')));
+  t.after(() => rmSync(folder, { recursive: true }));
+  for (const name of ['data', 'logs', 'tmp', 'without-claims']) {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'theirs'), 'theirs');
+  }
+  writeFileSync(join(folder, 'credentials.json'), '{}');
+  return folder;
+}
+
+const all = (folder: string) => readdirSync(folder, { recursive: true }).sort();
+
+test('up makes nothing in a folder that holds other things, and down removes nothing of it', async (t) => {
+  const folder = somebodysFolder(t);
+  const before = all(folder);
+  const up = await runScript(['up', '--parts-only', '--home', folder]);
+  assert.equal(up.code, 2);
+  assert.match(up.stderr, /holds other things and no home of Triplock: give --home a folder/);
+  assert.deepEqual(all(folder), before);
+  // As a home that somebody has led here, with a mark that is not of this folder.
+  const marked = createHome(testHome(t));
+  symlinkSync(join(marked.folder, 'triplock-home'), join(folder, 'triplock-home'));
+  for (const volumes of [[], ['--volumes']]) {
+    const down = await runScript(['down', ...volumes, '--home', folder]);
+    assert.equal(down.code, 2);
+    assert.match(down.stderr, /is no home of Triplock: .* Nothing in it was touched/);
+  }
+  assert.deepEqual(all(folder), [...before, 'triplock-home'].sort());
+});
+
+test('a home is marked when it is made, and down removes what it made there and nothing else', async (t) => {
+  const parent = realpathSync(mkdtempSync(join(tmpdir(), 'homes-')));
+  t.after(() => rmSync(parent, { recursive: true }));
+  const foreign = somebodysFolder(t);
+  const folder = join(parent, 'home');
+  const home = createHome(folder);
+  const unmarked = homeWithout(folder, 'something of somebody');
+  mkdirSync(unmarked);
+  rmSync(home.data, { recursive: true });
+  symlinkSync(join(foreign, 'data'), home.data);
+  const before = all(foreign);
+  await takeDown({ home: folder, data: 'forget' });
+  assert.deepEqual(all(foreign), before);
+  assert.deepEqual(all(folder), ['triplock-home', basename(unmarked)].sort());
+  rmdirSync(unmarked);
+  // It is a home still, by its mark.
+  createHome(folder);
+  await takeDown({ home: folder, data: 'forget' });
+  assert.equal(existsSync(folder), false);
 });
 
 test('the keys of webhook secrets are made once for a home, for its owner alone, and change by people only', (t) => {

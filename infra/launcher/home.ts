@@ -3,16 +3,20 @@ import {
   accessSync,
   constants,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
+  rmdirSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { generateSealingKey } from '@triplock/runtime';
 import { makeDataFolder } from './data-in-memory.ts';
+import { UsageError } from './errors.ts';
 import { usualPartsCache } from './parts/installed.mjs';
 
 /** The clone this code lies in. */
@@ -82,13 +86,68 @@ export function homeAt(folder: string = defaultHome): Home {
   };
 }
 
-/** Makes the home's folders where they are missing. */
+/**
+ * Makes the home's folders where they are missing, and before them its mark.
+ *
+ * @throws UsageError for a folder that holds other things: what a home is given, `down` removes.
+ */
 export function createHome(folder: string = defaultHome): Home {
   mkdirSync(resolve(folder), { recursive: true });
   const home = homeAt(folder);
+  if (!isMarked(home)) {
+    if (!liesInClone(home) && readdirSync(home.folder).length > 0) {
+      throw new UsageError(
+        `${home.folder} holds other things and no home of Triplock: give --home a folder that is empty, or not there yet`,
+      );
+    }
+    writeMark(home);
+  }
   mkdirSync(home.logs, { recursive: true });
   makeDataFolder(home.data);
   return home;
+}
+
+const markName = 'triplock-home';
+const markText = `Triplock keeps an instance here (npm run up -- --home). What it has made in this folder
+"npm run down -- --home FOLDER --volumes" removes, and this file last: without it, it removes nothing.
+`;
+
+/**
+ * Whether what lies at the paths of a home is that home's: nothing of a folder is removed, and no
+ * process of it ended, unless it is. A link is no mark, since somebody may have made it whose
+ * folder this is not.
+ */
+export function isHome(home: Home): boolean {
+  return isMarked(home) || liesInClone(home);
+}
+
+function isMarked({ folder }: Home): boolean {
+  return lstatSync(join(folder, markName), { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** `.triplock` of this clone, and what is below it, is nobody else's. */
+function liesInClone({ folder }: Home): boolean {
+  return `${folder}${sep}`.startsWith(`${defaultHome}${sep}`);
+}
+
+function writeMark({ folder }: Home): void {
+  writeFileSync(join(folder, markName), markText);
+}
+
+/** Removes the folder of a home that was forgotten, unless somebody keeps something in it. */
+export function removeHomeFolder(home: Home): void {
+  const left = existsSync(home.folder) ? readdirSync(home.folder) : [];
+  if (left.some((name) => name !== markName)) return;
+  rmSync(join(home.folder, markName), { force: true });
+  try {
+    rmdirSync(home.folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return;
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
+    // Whoever began to use it meanwhile keeps it.
+    writeMark(home);
+  }
 }
 
 /** A demo partner as a client of the system sees it. */
@@ -175,7 +234,8 @@ export function separateHomes(home: string): string[] {
   const entries = readdirSync(home, { withFileTypes: true });
   return entries
     .filter((entry) => entry.isDirectory() && entry.name.startsWith(prefix))
-    .map(({ name }) => join(home, name));
+    .map(({ name }) => join(home, name))
+    .filter((folder) => isHome(homeAt(folder)));
 }
 
 /** What a person types to start an instance, or what is missing of it; to be copied as it is. */

@@ -21,6 +21,9 @@ function aBystander(t: TestContext, mark: Record<string, string> = {}): ChildPro
   return child;
 }
 
+/** As a launcher is named that has ended. */
+const goneLauncher = `${process.pid} long ago`;
+
 const isAlive = (child: ChildProcess) => startTimeOf(child.pid!) !== undefined;
 
 test('after a kill -9 of the launcher, down ends all it had started and nothing else', async (t) => {
@@ -60,11 +63,26 @@ test('after a kill -9 of the launcher, up finishes what it had begun, Kafka and 
 
 test('a process that was started and not yet recorded is found by its mark', async (t) => {
   const home = testHome(t);
-  const unrecorded = aBystander(t, { TRIPLOCK_HOME: home });
+  const unrecorded = aBystander(t, { TRIPLOCK_HOME: home, TRIPLOCK_LAUNCHER: goneLauncher });
   const bystander = aBystander(t);
   await takeDown({ home });
   assert.equal(isAlive(unrecorded), false);
   assert.equal(isAlive(bystander), true);
+});
+
+test('what a launcher is at work with goes on, and so does what carries the mark and nobody started', async (t) => {
+  const home = testHome(t);
+  const launcher = aBystander(t);
+  const ofIt = `${launcher.pid} ${startTimeOf(launcher.pid!)}`;
+  const atWork = aBystander(t, { TRIPLOCK_HOME: home, TRIPLOCK_LAUNCHER: ofIt });
+  const shell = aBystander(t, { TRIPLOCK_HOME: home });
+  await takeDown({ home });
+  assert.deepEqual([isAlive(atWork), isAlive(shell)], [true, true]);
+  const ended = once(launcher, 'exit');
+  launcher.kill('SIGKILL');
+  await ended;
+  await takeDown({ home });
+  assert.deepEqual([isAlive(atWork), isAlive(shell)], [false, true]);
 });
 
 test('a pid that was given to somebody else meanwhile is left alone', async (t) => {

@@ -1,14 +1,17 @@
-import { existsSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
-import { forgetData } from './data-in-memory.ts';
+import { forgetData, leadsElsewhere } from './data-in-memory.ts';
+import { UsageError } from './errors.ts';
 import {
   compiledCode,
   defaultHome,
   type Home,
   homeAt,
+  isHome,
   oldPartsCache,
   partsCache,
+  removeHomeFolder,
   separateHomes,
 } from './home.ts';
 import type { RunMode } from './choices.ts';
@@ -35,11 +38,19 @@ export type TakeDown = {
  * Stops every process of a home: services first, which finish what they hold, then the parts.
  * Leaves no process and no port behind, nor what lived beside it. The fetched programs stay in any
  * case. Tells what became of its data: a ledger in the Spanner emulator does not outlive it.
+ *
+ * @throws UsageError for a folder that holds other things: nothing of it is touched.
  */
 export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgotten'> {
   const home = homeAt(options.home);
   const report = options.report ?? (() => undefined);
   if (!existsSync(home.folder)) return 'forgotten';
+  if (!isHome(home)) {
+    if (readdirSync(home.folder).length === 0) return 'forgotten';
+    throw new UsageError(
+      `${home.folder} is no home of Triplock: \`up\` has not marked it. Nothing in it was touched`,
+    );
+  }
   await endAgent(home, report);
   for (const each of separateHomes(home.folder)) {
     await takeDown({ home: each, data: 'forget', report });
@@ -65,18 +76,8 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
       outcome = 'forgotten';
     } else if (existsSync(home.state)) writeState(home, session.state);
   });
-  if (leavesNothing()) removeIfEmpty(home.folder);
+  if (leavesNothing()) removeHomeFolder(home);
   return outcome;
-}
-
-/** Whoever began to use it meanwhile keeps it. */
-function removeIfEmpty(folder: string): void {
-  try {
-    rmdirSync(folder);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'ENOTEMPTY' && code !== 'EEXIST' && code !== 'ENOENT') throw error;
-  }
 }
 
 /**
@@ -107,7 +108,10 @@ async function takeDownContainers(session: Session, data: TakeDown['data']): Pro
 }
 
 async function forgetHome({ home, report }: Session): Promise<void> {
-  removePostgresData(join(home.data, 'postgres'));
+  // Where somebody has led it elsewhere only the link is the home's.
+  const elsewhere = leadsElsewhere(home.data);
+  if (elsewhere === undefined) removePostgresData(join(home.data, 'postgres'));
+  else report(`kept: ${elsewhere}, where somebody has led its data`);
   forgetReservations(home);
   await removeLock(join(home.folder, 'load.lock'));
   forgetData(home.data);

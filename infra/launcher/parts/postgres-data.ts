@@ -54,14 +54,20 @@ export function locatePostgres(
 
 /** Removes the data, also where the home only links to it. */
 export function removePostgresData(folder: string): void {
-  if (
-    isLink(folder) &&
-    existsSync(folder) &&
-    basename(realpathSync(folder)).startsWith('triplock-')
-  ) {
-    rmSync(realpathSync(folder), { recursive: true, force: true });
+  const target = isLink(folder) && existsSync(folder) ? realpathSync(folder) : undefined;
+  if (target !== undefined && isReachablePlace(target)) {
+    rmSync(target, { recursive: true, force: true });
   }
   rmSync(folder, { recursive: true, force: true });
+}
+
+/** Where data is that its user could not reach in the home. */
+const reachablePlaces = '/var/tmp';
+
+/** Whether it was made there for some home, and is nothing else that somebody led a link to. */
+function isReachablePlace(target: string): boolean {
+  const made = /^triplock-[0-9a-f]{16}$/.test(basename(target));
+  return made && dirname(target) === realpathSync(reachablePlaces);
 }
 
 /** Whoever owns the data already, else `postgres`, else `nobody`. */
@@ -96,7 +102,7 @@ function reachableFolder(session: Session, folder: string, user: SystemUser): st
     );
   }
   const name = createHash('sha256').update(session.home.folder).digest('hex').slice(0, 16);
-  const target = join('/var/tmp', `triplock-${name}`);
+  const target = join(reachablePlaces, `triplock-${name}`);
   if (!existsSync(target)) {
     mkdirSync(target, { mode: 0o700 });
     chownSync(target, user.uid, user.gid);

@@ -119,7 +119,15 @@ function linkIfThere(file: string): string {
 }
 
 /** In the environment of everything that a home starts. */
-export const homeMark = 'TRIPLOCK_HOME';
+const homeMark = 'TRIPLOCK_HOME';
+/** Beside it, the launcher that started it. */
+const launcherMark = 'TRIPLOCK_LAUNCHER';
+
+/** What is set for everything that this process starts for a home. */
+export function marksOf(home: Home): Readonly<Record<string, string>> {
+  const launcher = `${process.pid} ${startTimeOf(process.pid) ?? ''}`;
+  return { [homeMark]: home.folder, [launcherMark]: launcher };
+}
 
 /**
  * Processes that carry the home's mark, on Linux. They are found even when the launcher died
@@ -130,6 +138,21 @@ export function findMarkedProcesses(home: Home): number[] {
   if (process.platform !== 'linux') return [];
   const spared = ancestorsOf(process.pid);
   return allPids().filter((pid) => !spared.has(pid) && carriesMark(pid, home.folder));
+}
+
+/**
+ * Those of them that a launcher left behind which is gone. One that a launcher is at work with is
+ * none, such as a program that is being built in another terminal; nor is one that no launcher
+ * started, such as a shell in which somebody has set the variable.
+ */
+export function findStrays(home: Home): number[] {
+  return findMarkedProcesses(home).filter((pid) => {
+    const environment = readProc(pid, 'environ');
+    if (environment === undefined || environment.join('') === '') return true;
+    const mark = environment.find((each) => each.startsWith(`${launcherMark}=`));
+    const [, launcher, startedAt] = /=(\d+) (.+)$/.exec(mark ?? '') ?? [];
+    return launcher !== undefined && startTimeOf(Number(launcher)) !== startedAt;
+  });
 }
 
 /** The processes and everything they started, and what that started, deepest last. */

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LauncherError } from '../errors.ts';
 import type { Home } from '../home.ts';
 import { type ProcessRecord, remember, type Session } from '../session.ts';
-import { homeMark, isSameProcess, listensOn, startTimeOf } from './identity.ts';
+import { isSameProcess, listensOn, marksOf, startTimeOf } from './identity.ts';
 import { lastLines, logFileOf, openLog } from './logs.ts';
 
 /** The user that a process runs as, when not the launcher's own. */
@@ -224,5 +224,5 @@ export function processEnvironment(
     const value = process.env[name];
     return value === undefined ? [] : [[name, value] as const];
   });
-  return { ...Object.fromEntries(machine), ...settings, [homeMark]: home.folder };
+  return { ...Object.fromEntries(machine), ...settings, ...marksOf(home) };
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { forget, type Session } from '../session.ts';
 import {
-  findMarkedProcesses,
+  findStrays,
   isPaused,
   isSameProcess,
   type ProcessIdentity,
@@ -81,7 +81,7 @@ const strayStop = { signal: 'SIGINT', withinMs: 5_000 } as const;
 
 /**
  * Brings records and processes together after a launcher that was killed: forgets what is gone, and
- * ends what carries the home's mark without being recorded. Nothing else is touched.
+ * ends what one that is gone had started without recording it. Nothing else is touched.
  */
 export async function removeStrays(session: Session): Promise<void> {
   for (const record of Object.values(session.state.processes)) {
@@ -90,7 +90,7 @@ export async function removeStrays(session: Session): Promise<void> {
   const recorded = Object.values(session.state.processes).map(({ pid }) => pid);
   // A backend that PostgreSQL has just forked still carries its mark.
   const known = new Set(withDescendants(recorded));
-  for (const pid of findMarkedProcesses(session.home)) {
+  for (const pid of findStrays(session.home)) {
     const startedAt = startTimeOf(pid);
     if (known.has(pid) || startedAt === undefined) continue;
     session.report(`ending process ${pid}, which an interrupted launcher left behind`);
