@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -88,6 +88,16 @@ test('a last line that was cut off is no line, and what comes next is written wh
   await stripe.kill();
   await stripe.start();
   assert.equal((await clientOf(stripe).paymentIntents.retrieve(next.id)).id, next.id);
+});
+
+test('a journal is its owner’s alone, also one that others could read before', async (t) => {
+  const stripe = await createTestStripe(t);
+  const mode = async () => (await stat(stripe.journal)).mode & 0o777;
+  assert.equal(await mode(), 0o600);
+  await stripe.kill();
+  await chmod(stripe.journal, 0o644);
+  await stripe.start();
+  assert.equal(await mode(), 0o600);
 });
 
 test('a journal that is damaged inside is not started on', async (t) => {

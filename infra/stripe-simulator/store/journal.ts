@@ -29,6 +29,9 @@ export type JournalListener = {
   broken(error: Error): void;
 };
 
+/** Clients' secrets and what was paid are in it. */
+const ownerOnly = 0o600;
+
 /**
  * Opens a journal, hands every entry to `replay`, and is then ready to append. A last line without
  * its end was never acknowledged to anyone and is cut off; any other line that cannot be read is
@@ -38,7 +41,9 @@ export type JournalListener = {
  */
 export async function openJournal(path: string, listener: JournalListener): Promise<Journal> {
   await mkdir(dirname(path), { recursive: true });
-  const file = await open(path, 'a+');
+  const file = await open(path, 'a+', ownerOnly);
+  // One of an earlier version was anybody's to read, who has an account here.
+  await file.chmod(ownerOnly);
   let number = 0;
   let whole = 0;
   for await (const line of readWholeLines(path)) {
