@@ -48,10 +48,12 @@ export type ProviderEvent = {
   eventId: string;
   type: string;
   intentId: string;
+  /** The payment whose money the intent has taken or holds, by the event's own word. */
+  paidFor?: TxnId;
 };
 
-/** What an event came to. Each is to be acknowledged. */
-export type WakeOutcome =
+/** Whom an event lets be due. */
+type Woken =
   /** These are due. */
   | { outcome: 'woken'; txnIds: TxnId[] }
   /** It woke somebody before: nothing was written. */
@@ -59,9 +61,18 @@ export type WakeOutcome =
   /** No pending transaction is about that intent: nothing was written. */
   | { outcome: 'nothing-waits' };
 
+/** What an event came to. Each is to be acknowledged. */
+export type WakeOutcome = Woken & {
+  /**
+   * The payment that it says was paid had ended without this money: it was not paid, or by another
+   * intent. Told of every copy; whether the provider still has the money, it has to be asked.
+   */
+  paidAfterEnd?: boolean;
+};
+
 /**
  * Lets the pending transactions be due now that an event is about, once per event id, both in one
  * transaction. Their version does not change: a worker that is at one goes on. What the event says
- * of itself is not looked at, so events may come in any order, late, and more than once.
+ * of a state is not looked at, so events may come in any order, late, and more than once.
  */
 export type WakeDue = (event: ProviderEvent) => Promise<WakeOutcome>;

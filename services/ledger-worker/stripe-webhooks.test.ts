@@ -195,6 +195,22 @@ test('a report that is late raises no alarm: its payment was paid, or what it he
   assert.equal((await metrics.paidAfterEnd.get()).values[0]?.value ?? 0, 0);
 });
 
+test('a report of money that its payment ended by costs nothing but the look that reports share', async (context) => {
+  const { append, allCommitted, becomes, ledger, url, counted } = await aReceiver(context);
+  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_visa' });
+  await append(recordOf(payment));
+  await allCommitted();
+  const row = await becomes(payment.txnId, 'succeeded');
+  const intentId = (row.provider as { intentId: string }).intentId;
+  const find = context.mock.method(ledger, 'find');
+  const before = counted()['nothing-waits'] ?? 0;
+  const metadata = { txn_id: payment.txnId };
+  const data = { object: { object: 'payment_intent', id: intentId, metadata } };
+  assert.equal((await fetch(url, aWebhook('', { more: { data } }))).status, 200);
+  assert.ok(counted()['nothing-waits']! > before);
+  assert.equal(find.mock.callCount(), 0);
+});
+
 test('the ledger is asked about an event once its worker had time to settle, and the answer waits for it', async (context) => {
   const askedAt: number[] = [];
   const wakeDue = async () => {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DisputeReport, WakeOutcome } from '@triplock/ledger';
+import type { TxnId } from '@triplock/payments';
 import {
   readStripeEvent,
   stripeModeOf,
@@ -196,7 +197,6 @@ async function receive(
     read.outcome === 'event' ? await handle(worker, resolver, read.event) : read.outcome;
   if (read.outcome === 'event') {
     await withinLimits(alarmIfUndone(worker, read.event));
-    await withinLimits(alarmIfPaidAfterEnd(worker, read.event), 'the ledger or the provider');
   }
   worker.metrics.providerEvents.count(outcome);
   if (read.outcome === 'forged') worker.logger.debug({ detail: read.detail }, 'a forged webhook');
@@ -250,17 +250,23 @@ export async function noteDispute(
 }
 
 async function wake(
-  { wakeDue, logger }: Worker,
+  worker: Worker,
   resolver: Loop,
-  { id: eventId, type, intentId }: StripeEvent,
+  { id: eventId, type, intentId, paid }: StripeEvent,
 ): Promise<WakeOutcome['outcome']> {
-  const event = { provider: 'stripe' as const, eventId, type, intentId };
+  const { wakeDue, logger } = worker;
+  const about = { provider: 'stripe' as const, eventId, type, intentId };
+  const event = paid === undefined ? about : { ...about, paidFor: paid.txnId };
   await delay(graceMs);
   const woken = await withinLimits(wakeDue(event));
   if (woken.outcome === 'woken') {
     logger.debug({ txnIds: woken.txnIds, eventId, type }, 'the provider has news');
     // Whichever worker looks first: this one need not wait for its next pass.
     resolver.wake();
+  }
+  if (woken.paidAfterEnd && paid !== undefined) {
+    const money = { eventId, intentId, txnId: paid.txnId };
+    await withinLimits(alarmIfPaidAfterEnd(worker, money), 'the ledger or the provider');
   }
   return woken.outcome;
 }
@@ -298,15 +304,11 @@ async function alarmIfUndone(
  */
 async function alarmIfPaidAfterEnd(
   { ledger, provider, metrics, logger }: Worker,
-  { id: eventId, intentId, paid }: StripeEvent,
+  { eventId, intentId, txnId }: { eventId: string; intentId: string; txnId: TxnId },
 ): Promise<void> {
-  if (paid === undefined) return;
-  const row = await ledger.find(paid.txnId);
-  if (row === undefined || row.state === 'pending') return;
-  const isPaid = row.state === 'succeeded' || row.state === 'captured';
-  if (isPaid && row.provider?.intentId === intentId) return;
-  const { txnId, details } = row;
-  const seen = await provider.readIntent({ txnId, intentId, money: details.money });
+  const row = await ledger.find(txnId);
+  if (row === undefined) throw new Error(`payment ${txnId} had ended and is gone`);
+  const seen = await provider.readIntent({ txnId, intentId, money: row.details.money });
   switch (seen.outcome) {
     case 'succeeded':
     case 'authorized':

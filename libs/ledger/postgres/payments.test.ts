@@ -9,16 +9,19 @@ import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
 import { refundsConformance } from '../test/refunds.conformance.ts';
 import { openPostgresLedger } from './payments.ts';
 import { openPostgresFollowUps } from './follow-ups.ts';
-import { aChargedCard } from '../test/under-test.ts';
+import { aChargedCard, aTransfer, settledNow, traceparent } from '../test/under-test.ts';
 import { takeDueFrom, wakeDueIn } from './transactions.ts';
 
-async function openUnderTest(context: TestContext): Promise<LedgerByRelay & { one: Database }> {
+async function openUnderTest(
+  context: TestContext,
+): Promise<LedgerByRelay & { one: Database; owner: Database }> {
   const store = await createTestDatabase(context);
   const owner = store.open();
   const { database: one, relay } = await store.openByRelay('triplock_ledger');
   const two = store.open('triplock_ledger');
   return {
     one,
+    owner,
     relay,
     ledger: openPostgresLedger(one),
     another: openPostgresLedger(two),
@@ -137,28 +140,80 @@ test('an outage is not the input’s fault', async (context) => {
   await assert.rejects(ledger.ping());
 });
 
+/** `wakeDue` whose look, which reports share, goes by `look`; and how often anything was asked. */
+function wakingBy({ one }: Awaited<ReturnType<typeof openUnderTest>>, look?: () => Promise<never>) {
+  const asked = { looks: 0, others: 0 };
+  const query: Database['query'] = (sql, parameters) => {
+    const isLook = sql.includes('WITH ORDINALITY');
+    asked[isLook ? 'looks' : 'others'] += 1;
+    // One that is asked for alone is no longer shared.
+    const isShared = isLook && (parameters![0] as unknown[]).length > 1;
+    return isShared && look ? look() : one.query(sql, parameters);
+  };
+  return { asked, wakeDue: wakeDueIn({ ...one, query }) };
+}
+
+const succeeded = { provider: 'stripe', type: 'payment_intent.succeeded' } as const;
+
+test('reports that come together cost one statement, also those of money that the provider has', async (context) => {
+  const store = await openUnderTest(context);
+  const { asked, wakeDue } = wakingBy(store);
+  const failure = { code: 'card_declined', message: 'declined' };
+  const events = await Promise.all(
+    Array.from({ length: 40 }, async (_, nth) => {
+      const intentId = `pi_${nth}`;
+      const { txnId, settle } = await aChargedCard(store, intentId);
+      const result = { state: 'failed', failure } as const;
+      const failed = { txnId, version: 2, traceparent, settledAt: settledNow, result };
+      await (nth % 2 === 0 ? settle() : store.ledger.settle(failed));
+      return { ...succeeded, eventId: `evt_${nth}`, intentId, paidFor: txnId };
+    }),
+  );
+  const outcomes = await Promise.all(events.map((event) => wakeDue(event)));
+  const nothing = { outcome: 'nothing-waits' };
+  assert.deepEqual(
+    outcomes,
+    outcomes.map((_, nth) => (nth % 2 === 0 ? nothing : { ...nothing, paidAfterEnd: true })),
+  );
+  assert.deepEqual(asked, { looks: 1, others: 0 });
+});
+
 test('where the look that reports share fails, or hangs, each is asked for alone', async (context) => {
   const store = await openUnderTest(context);
   const { txnId } = await aChargedCard(store, 'pi_1');
-  const { one } = store;
+  const { txnId: paidFor } = await aTransfer(store);
   const looks: (() => Promise<never>)[] = [
     () => Promise.reject(new Error('the connection is gone')),
+    () => Promise.reject(Object.assign(new Error('out of memory'), { code: '53200' })),
     () => new Promise<never>(() => undefined),
   ];
   for (const [nth, look] of looks.entries()) {
-    const query: Database['query'] = (sql, parameters) =>
-      sql.includes('WITH ORDINALITY') ? look() : one.query(sql, parameters);
-    const wakeDue = wakeDueIn({ ...one, query });
-    const event = { provider: 'stripe', type: 'payment_intent.succeeded' } as const;
+    const { wakeDue } = wakingBy(store, look);
     const outcomes = await Promise.all([
-      wakeDue({ ...event, eventId: `evt_${nth}`, intentId: 'pi_1' }),
-      wakeDue({ ...event, eventId: `evt_none_${nth}`, intentId: 'pi_2' }),
+      wakeDue({ ...succeeded, eventId: `evt_${nth}`, intentId: 'pi_1' }),
+      wakeDue({ ...succeeded, eventId: `evt_none_${nth}`, intentId: 'pi_2' }),
+      wakeDue({ ...succeeded, eventId: `evt_paid_${nth}`, intentId: 'pi_2', paidFor }),
     ]);
     assert.deepEqual(outcomes, [
       { outcome: 'woken', txnIds: [txnId] },
       { outcome: 'nothing-waits' },
+      { outcome: 'nothing-waits', paidAfterEnd: true },
     ]);
   }
+});
+
+test('a look that PostgreSQL refuses as a mistake of ours is an error to see, and nobody asks alone', async (context) => {
+  const store = await openUnderTest(context);
+  await aChargedCard(store, 'pi_1');
+  const { owner } = store;
+  await owner.query('REVOKE SELECT ON ledger.transactions FROM triplock_ledger');
+  const { asked, wakeDue } = wakingBy(store);
+  const events = ['evt_1', 'evt_2'].map((eventId) => ({ ...succeeded, eventId, intentId: 'pi_1' }));
+  const outcomes = await Promise.allSettled(events.map((event) => wakeDue(event)));
+  for (const outcome of outcomes) {
+    assert.match(String((outcome as PromiseRejectedResult).reason), /permission denied/);
+  }
+  assert.deepEqual(asked, { looks: 1, others: 0 });
 });
 
 test('what is pending is found by an index, however many payments have succeeded', async (context) => {

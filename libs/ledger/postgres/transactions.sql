@@ -307,14 +307,18 @@ SET version = version + 1,
 FROM due WHERE target.txn_id = due.txn_id
 RETURNING target.txn_id, target.kind, target.version, target.traceparent
 
--- name: waitsForNews
--- Tells of which intents something is pending, as wakeDue would find it: most charges are final by
--- the time that the provider reports them.
+-- name: lookAtNews
+-- Tells of the provider's events what they are about: most charges are final, and as they were
+-- reported, by the time that the provider reports them.
 --
--- $1 providers, $2 the intents' ids, of one length. A row for each, in their order.
+-- $1 providers, $2 the intents' ids, $3 the payments whose money each intent is by its own word, or
+-- null; of one length. A row for each, in their order. `waits`: something is pending that the event
+-- is about, as wakeDue would find it. `paid_after_end`: that payment had ended without this money,
+-- because it was not paid, or by another intent.
 -- Looked up one by one (OFFSET 0): joined with the table, they could be a walk through it.
-SELECT found.waits
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (provider, intent_id, nth)
+SELECT found.waits, found.paid_after_end
+FROM unnest($1::text[], $2::text[], $3::uuid[]) WITH ORDINALITY
+  AS asked (provider, intent_id, paid_for, nth)
 CROSS JOIN LATERAL (
   SELECT EXISTS (
     SELECT FROM ledger.transactions AS payment
@@ -325,7 +329,14 @@ CROSS JOIN LATERAL (
           AND refund.amount IS NOT NULL
       )
     )
-  ) AS waits
+  ) AS waits, EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE txn_id = asked.paid_for AND payment_id IS NULL AND settled_at IS NOT NULL AND (
+      state NOT IN ('succeeded', 'captured')
+      OR provider IS DISTINCT FROM asked.provider
+      OR provider_intent_id IS DISTINCT FROM asked.intent_id
+    )
+  ) AS paid_after_end
   OFFSET 0
 ) AS found
 ORDER BY asked.nth

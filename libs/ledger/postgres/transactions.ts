@@ -8,7 +8,12 @@ import {
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
-import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
+import {
+  databaseErrorKind,
+  loadStatements,
+  type Database,
+  type Queryable,
+} from '@triplock/postgres';
 import { inBatches, withDeadline } from '@triplock/runtime';
 import {
   begunBy,
@@ -53,7 +58,7 @@ const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'listRefunds',
   'classify',
   'takeDue',
-  'waitsForNews',
+  'lookAtNews',
   'wakeDue',
 ]);
 // Takes some of the provider's events out that came long ago; $1 rows at most.
@@ -269,32 +274,49 @@ const eventsPerReap = 16;
 /** No report is in a hurry; but a look that takes a second has met a connection that is gone. */
 const newsLimits = { apartMs: 50, itemsMax: 200, batchesMax: 2 };
 
+/** What a look tells of one event. */
+type Seen = { waits: boolean; paid_after_end: boolean };
 type WakeRow = { waits: boolean; remembered: boolean; woken: TxnId[] };
 
 /**
- * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. An event about
- * nothing that is pending is told by a look that it shares with others; nothing is written by it.
- * Where that fails, or takes long, it decides nothing, and each event is asked for alone. What is
- * remembered takes old events out with it, so that nobody else has to; a crash before that leaves
- * them to what comes next.
+ * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. What an event is
+ * about is told by a look that it shares with others; about nothing that is pending, nothing is
+ * written. Where that look is not answered, or in time, each event is asked for alone; one that
+ * PostgreSQL calls a mistake of ours would be so each time, and fails them all. What is remembered
+ * takes old events out with it, so that nobody else has to; a crash before that leaves them to what
+ * comes next.
  */
 export function wakeDueIn(database: Database): WakeDue {
-  const waitsForNews = inBatches(async (events: readonly ProviderEvent[]) => {
-    const parameters = [events.map((each) => each.provider), events.map((each) => each.intentId)];
-    const look = database.query<{ waits: boolean }>(sql.waitsForNews, parameters);
-    const rows = await withDeadline(look, { ms: 1_000, what: 'the ledger' }).catch(() => undefined);
-    return rows?.map(({ waits }) => waits) ?? events.map(() => true);
+  const look = (events: readonly ProviderEvent[]) =>
+    database.query<Seen>(sql.lookAtNews, [
+      events.map(({ provider }) => provider),
+      events.map(({ intentId }) => intentId),
+      events.map(({ paidFor }) => paidFor ?? null),
+    ]);
+  const lookTogether = inBatches(async (events: readonly ProviderEvent[]) => {
+    const seen = withDeadline(look(events), { ms: 1_000, what: 'the ledger' });
+    return seen.catch((error: unknown) => {
+      if (databaseErrorKind(error) === 'bug') throw error;
+      return events.map(() => undefined);
+    });
   }, newsLimits);
   let sinceReap = 0;
-  return async (event) => {
-    if (!(await waitsForNews(event))) return { outcome: 'nothing-waits' };
-    const { provider, eventId, type, intentId } = event;
+  const wake = async ({ provider, eventId, type, intentId }: ProviderEvent) => {
     const [row] = await database.query<WakeRow>(sql.wakeDue, [provider, eventId, type, intentId]);
     const { waits, remembered, woken } = row!;
-    if (!waits) return { outcome: 'nothing-waits' };
-    if (!remembered) return { outcome: 'duplicate' };
+    if (!waits) return nothingWaits;
+    if (!remembered) return { outcome: 'duplicate' } as const;
     sinceReap = (sinceReap + 1) % eventsPerReap;
     if (sinceReap === 0) await database.query(reapSql, [2 * eventsPerReap]);
-    return { outcome: 'woken', txnIds: woken };
+    return { outcome: 'woken', txnIds: woken } as const;
+  };
+  return async (event) => {
+    const seen = await lookTogether(event);
+    const outcome = seen?.waits === false ? nothingWaits : await wake(event);
+    if (event.paidFor === undefined) return outcome;
+    const { paid_after_end: paidAfterEnd } = seen ?? (await look([event]))[0]!;
+    return paidAfterEnd ? { ...outcome, paidAfterEnd } : outcome;
   };
 }
+
+const nothingWaits = { outcome: 'nothing-waits' } as const;

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { webhookBodySchemas } from '@triplock/contracts';
-import { deriveDisputeEventId } from '@triplock/payments';
+import { deriveDisputeEventId, type TxnId } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import { Compile } from 'typebox/compile';
 import {
   aChargedCard,
+  aTransfer,
   type ChargingUnderTest,
   pendingOf,
   posting,
@@ -223,6 +224,47 @@ export function waking(open: Open): void {
     const outcomes = await Promise.all(events.map((event) => store.wakeDue(event)));
     const nothing = { outcome: 'nothing-waits' };
     assert.deepEqual(outcomes, [nothing, { outcome: 'woken', txnIds: [txnId] }, nothing]);
+  });
+
+  test('of money at the provider each event is told, copies too, whether its payment had ended without it', async (context) => {
+    const store = await open(context);
+    const { ledger, followUps, wakeDue } = store;
+    const { txnId: pending } = await aChargedCard(store, 'pi_pending');
+    const { txnId: paid, payment, settle } = await aChargedCard(store, 'pi_paid');
+    await settle();
+    const { txnId: failed } = await aChargedCard(store, 'pi_failed');
+    const failure = { code: 'card_declined', message: 'declined' };
+    const declined = { result: { state: 'failed', failure }, settledAt: settledNow } as const;
+    await ledger.settle({ txnId: failed, version: 2, traceparent, ...declined });
+    const { txnId: transferred } = await aTransfer(store);
+    const refund = aRefund(payment, { amount: 10n });
+    await followUps.post(posting(refund));
+    const { txnId: unknown } = aPayment();
+    const told: [TxnId | undefined, string, boolean][] = [
+      [pending, 'pi_pending', false],
+      [pending, 'pi_other', false],
+      [paid, 'pi_paid', false],
+      [paid, 'pi_other', true],
+      [paid, 'pi_failed', true],
+      [failed, 'pi_failed', true],
+      [failed, 'pi_failed', true],
+      [failed, 'pi_other', true],
+      [transferred, 'pi_other', true],
+      [refund.txnId, 'pi_other', false],
+      [unknown, 'pi_other', false],
+      [undefined, 'pi_failed', false],
+    ];
+    const outcomes = await Promise.all(
+      told.map(([paidFor, intentId], nth) =>
+        wakeDue({ ...anEvent(intentId, `evt_${nth}`), ...(paidFor && { paidFor }) }),
+      ),
+    );
+    assert.deepEqual(
+      outcomes.map(({ paidAfterEnd = false }) => paidAfterEnd),
+      told.map(([, , paidAfterEnd]) => paidAfterEnd),
+    );
+    const woken = { outcome: 'woken', txnIds: [refund.txnId] };
+    assert.deepEqual([outcomes[2], outcomes[0]], [woken, { ...woken, txnIds: [pending] }]);
   });
 
   test('whoever is at work on a row goes on after it was woken', async (context) => {

@@ -7,6 +7,7 @@ import {
   type AwaitCustomerRequest,
   type DueRows,
   type DueTransaction,
+  type ProviderEvent,
   refuseBadTexts,
   requiresActionEvent,
   type StoreIntentOutcome,
@@ -14,6 +15,7 @@ import {
   type TakeDue,
   UnreadableRowError,
   type WakeDue,
+  type WakeOutcome,
 } from '@triplock/ledger';
 import { deriveId, traceparentOf, type TxnId } from '@triplock/payments';
 import {
@@ -157,37 +159,45 @@ export const paymentSql = `
  * answer the event is reported as a duplicate, which it then is.
  */
 export function wakeDueInSpanner(database: SpannerDatabase): WakeDue {
-  return ({ provider, eventId, type, intentId }) =>
+  return (event) =>
     database.transaction(async (tx) => {
-      const waiting = await waitingFor(tx, { intentId, provider });
-      if (waiting.length === 0) return { outcome: 'nothing-waits' };
-      const id = deriveId('provider-event', provider, eventId);
-      const known = { table: 'provider_events', columns: ['id'], keys: [[id]] };
-      if ((await tx.read(known)).length > 0) return { outcome: 'duplicate' };
-      const event = { provider, event_id: eventId, event_type: type, intent_id: intentId };
-      const row = { id, ...event, seen_at: commitTimestamp };
-      tx.write({ kind: 'insert', table: 'provider_events', row });
-      // By this process's clock. One that is wrong wakes them earlier or later.
-      const now = Date.now();
-      for (const { txn_id, due_at } of waiting) {
-        const soon = new Date(Math.min(+due_at, now));
-        tx.write(updateWaiting({ txn_id, due_at: soon }));
-      }
-      return { outcome: 'woken', txnIds: waiting.map(({ txn_id }) => txn_id) };
+      const about = await rowsAbout(tx, event);
+      const outcome = await wake(tx, event, about.filter(isWaiting));
+      const isPaidAfterEnd = await paidAfterEnd(tx, event, about);
+      return isPaidAfterEnd ? { ...outcome, paidAfterEnd: true } : outcome;
     });
 }
 
-type Waiting = { txn_id: TxnId; state: string; due_at: Date };
-
-/**
- * The pending ones of a payment and its refunds. A refund counts only once it is reserved:
- * before, nobody has asked the provider for it.
- */
-async function waitingFor(
+/** Remembers an event and lets those be due that it is about. */
+async function wake(
   tx: SpannerTransaction,
-  intent: { intentId: string; provider: string },
-): Promise<Waiting[]> {
-  const [payment] = await tx.query<{ txn_id: TxnId }>(paymentSql, intent);
+  { provider, eventId, type, intentId }: ProviderEvent,
+  waiting: readonly Seen[],
+): Promise<WakeOutcome> {
+  if (waiting.length === 0) return { outcome: 'nothing-waits' };
+  const id = deriveId('provider-event', provider, eventId);
+  const known = { table: 'provider_events', columns: ['id'], keys: [[id]] };
+  if ((await tx.read(known)).length > 0) return { outcome: 'duplicate' };
+  const event = { provider, event_id: eventId, event_type: type, intent_id: intentId };
+  const row = { id, ...event, seen_at: commitTimestamp };
+  tx.write({ kind: 'insert', table: 'provider_events', row });
+  // By this process's clock. One that is wrong wakes them earlier or later.
+  const now = Date.now();
+  for (const { txn_id, due_at } of waiting) {
+    const soon = new Date(Math.min(+due_at, now));
+    tx.write(updateWaiting({ txn_id, due_at: soon }));
+  }
+  return { outcome: 'woken', txnIds: waiting.map(({ txn_id }) => txn_id) };
+}
+
+type Seen = { txn_id: TxnId; state: string; amount: bigint | null; due_at: Date };
+
+/** The payment of an intent and what follows it. */
+async function rowsAbout(
+  tx: SpannerTransaction,
+  { intentId, provider }: ProviderEvent,
+): Promise<Seen[]> {
+  const [payment] = await tx.query<{ txn_id: TxnId }>(paymentSql, { intentId, provider });
   if (payment === undefined) return [];
   const refunds = await tx.read<{ txn_id: TxnId }>({
     table: 'transactions',
@@ -195,12 +205,34 @@ async function waitingFor(
     columns: ['txn_id'],
     keys: { ranges: [{ prefix: [payment.txn_id] }] },
   });
-  const rows = await tx.read<Waiting & { amount: bigint | null }>({
+  return tx.read<Seen>({
     table: 'transactions',
     columns: ['txn_id', 'state', 'amount', 'due_at'],
     keys: [payment, ...refunds].map(({ txn_id }) => [txn_id]),
   });
-  return rows.filter(({ state, amount }) => state === 'pending' && amount !== null);
+}
+
+/** A refund counts only once it is reserved: before, nobody has asked the provider for it. */
+function isWaiting({ state, amount }: Seen): boolean {
+  return state === 'pending' && amount !== null;
+}
+
+/** Whether the payment that an event says was paid had ended without this money. */
+async function paidAfterEnd(
+  tx: SpannerTransaction,
+  { paidFor }: ProviderEvent,
+  about: readonly Seen[],
+): Promise<boolean> {
+  if (paidFor === undefined) return false;
+  const ofIntent = about.find(({ txn_id }) => txn_id === paidFor);
+  if (ofIntent !== undefined) return !['pending', 'succeeded', 'captured'].includes(ofIntent.state);
+  // The intent is none that the payment was paid by.
+  const [row] = await tx.read<{ state: string; payment_id: string | null }>({
+    table: 'transactions',
+    columns: ['state', 'payment_id'],
+    keys: [[paidFor]],
+  });
+  return row !== undefined && row.payment_id === null && row.state !== 'pending';
 }
 
 /** Stores an intent by `Ledger.storeIntent`'s contract. */
