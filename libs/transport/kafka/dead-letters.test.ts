@@ -5,6 +5,7 @@ import { Kafka, logLevel } from 'kafkajs';
 import { openDeadLetters, redriveRecord } from './dead-letters.ts';
 import type { OutgoingHeaders, ReceivedRecord } from './driver.ts';
 import { connectProducer } from './producer.ts';
+import { openBadNetwork } from '../test/bad-network.ts';
 import { aGroup, readTopic, testEveryDriver as test, type DriverTest } from '../test/topic.ts';
 import { openTopicReader } from './topic-reader.ts';
 
@@ -55,6 +56,31 @@ test('a dead letter keeps key, value and headers as they were and says why and w
       'dead-letter.offset': '12345',
     },
   );
+});
+
+test('while no producer can connect, dead letters are not ready, though the topic answers', async (t) => {
+  const connection = await createTestTopic(t);
+  let letsIn = true;
+  const network = await openBadNetwork(connection.brokers[0]!, ({ client, broker, drop }) => {
+    if (!letsIn) return drop();
+    client.pipe(broker).pipe(client);
+  });
+  const by = { driver: t.driver, dial: network.dial };
+  const deadLetters = openDeadLetters({ ...connection, clientId: 'test', logger, ...by });
+  t.after(async () => {
+    await deadLetters.close();
+    await network.close();
+  });
+  await deadLetters.append(aRecord, refusal);
+  await deadLetters.ping();
+  letsIn = false;
+  // More than this topic takes: the producer that meets it is thrown away.
+  const tooLarge = { ...aRecord, value: Buffer.alloc(1_200_000) };
+  await assert.rejects(deadLetters.append(tooLarge, refusal));
+  await assert.rejects(deadLetters.ping(), /no producer is connected/);
+  letsIn = true;
+  await eventually(() => deadLetters.append(aRecord, refusal).then(() => true));
+  await deadLetters.ping();
 });
 
 test('a record without key or value becomes a dead letter without key or value', async (t) => {

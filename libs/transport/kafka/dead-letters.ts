@@ -1,6 +1,6 @@
 import type { DeadLetterHeaders } from '@triplock/contracts';
-import { appendInBatches, type AppendLimits } from './group-commit.ts';
-import { driverOf, openInquiry } from './brokers.ts';
+import { openAppends, type AppendLimits } from './group-commit.ts';
+import { driverOf } from './brokers.ts';
 import { connectProducer } from './producer.ts';
 import type {
   BrokerConnection,
@@ -22,6 +22,7 @@ export type DeadLetters = {
    * @throws ProduceUnknownError or ProduceRefusedError; appending it again may make it twice.
    */
   append(record: ReceivedRecord, refusal: Refusal): Promise<void>;
+  /** @throws while none could be appended: a record that needs it would hold up its partition. */
   ping(): Promise<void>;
   close(): Promise<void>;
 };
@@ -42,21 +43,15 @@ const limits: AppendLimits = {
   waitingBytesMax: 64 * 1024 * 1024,
 };
 
-/** Opens the dead-letter topic for appending. */
+/** Opens the dead-letter topic for appending; it connects by itself. */
 export function openDeadLetters(options: BrokerConnection & { topic: string }): DeadLetters {
-  const connect = () => connectProducer({ ...options, sendLimitMs: limits.timeoutMs });
-  const batches = appendInBatches({ connect, limits, logger: options.logger });
-  const inquiry = openInquiry(options);
+  const appends = openAppends(options, limits);
   return {
+    ...appends,
     append: async (record, refusal) => {
       const original = keepOriginal(record.headers, await driverOf(options));
       const headers = { ...original, ...describe(record, refusal) };
-      await batches.append({ key: record.key, value: record.value, headers });
-    },
-    ping: () => inquiry.ping(options.topic),
-    close: async () => {
-      await batches.close();
-      await inquiry.close();
+      await appends.append({ key: record.key, value: record.value, headers });
     },
   };
 }
