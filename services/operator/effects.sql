@@ -57,3 +57,9 @@ FROM auditor.dead_letters WHERE txn_id = $1 ORDER BY first_seen
 -- $1 payment id. A row: a refund, capture or cancellation of it, oldest first; 100 at most.
 SELECT txn_id AS "txnId" FROM ledger.transactions
 WHERE payment_id = $1 ORDER BY created_at, txn_id LIMIT 100
+
+-- name: known
+-- $1 ids. A row: the ledger has it, or a record of it was set aside.
+SELECT txn_id AS "txnId" FROM ledger.transactions WHERE txn_id = ANY ($1::uuid[])
+UNION
+SELECT txn_id FROM auditor.dead_letters WHERE txn_id = ANY ($1::uuid[])

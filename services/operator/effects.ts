@@ -7,6 +7,7 @@ const sql = loadStatements(import.meta.url, 'effects.sql', [
   'events',
   'deadLetters',
   'refunds',
+  'known',
 ]);
 
 /** The ledger's row of a payment or a refund. */
@@ -80,6 +81,15 @@ export type Effects = {
 /** The refunds, captures and cancellations of a payment, oldest first; 100 at most. */
 export async function readRefundIds(database: Queryable, paymentId: string): Promise<string[]> {
   const rows = await database.query<{ txnId: string }>(sql.refunds, [paymentId]);
+  return rows.map(({ txnId }) => txnId);
+}
+
+/** Those of these ids that the database has something of. */
+export async function readKnownIds(
+  database: Queryable,
+  txnIds: readonly string[],
+): Promise<string[]> {
+  const rows = await database.query<{ txnId: string }>(sql.known, [txnIds]);
   return rows.map(({ txnId }) => txnId);
 }
 

@@ -8,6 +8,7 @@ import { required, type Config } from './config.ts';
 import {
   readCopyUntil,
   readEffects,
+  readKnownIds,
   readReceipts,
   readRefundIds,
   type Effects,
@@ -88,25 +89,79 @@ type Tracing = { operator: Operator; layers: Layers; unasked: Unasked[] };
  * @throws UsageError for a setting that is missing.
  */
 export async function tracePayment(operator: Operator, txnId: TxnId): Promise<PaymentTrace> {
-  const layers = openLayers(operator);
+  return withLayers(operator, (layers) => traceWhole(operator, layers, txnId));
+}
+
+/**
+ * The same of each of some ids that is known, such as those which a key has, one of each kind; of
+ * the first where none is. One that another's trace has in it is not shown again. What only Kafka
+ * has of a refund, capture or cancellation, which stands there under its payment's id, is not found
+ * so.
+ *
+ * @throws UsageError for a setting that is missing.
+ */
+export async function traceKnown(
+  operator: Operator,
+  txnIds: readonly [TxnId, ...TxnId[]],
+): Promise<[PaymentTrace, ...PaymentTrace[]]> {
+  return withLayers(operator, async (layers) => {
+    const known = txnIds.length === 1 ? txnIds : await knownOf(operator, layers, txnIds);
+    const [first = txnIds[0], ...others] = known;
+    const traces: [PaymentTrace, ...PaymentTrace[]] = [await traceWhole(operator, layers, first)];
+    const shown = () => traces.flatMap(({ refunds }) => refunds.map(({ txnId }) => txnId));
+    for (const id of others) {
+      if (!shown().includes(id)) traces.push(await traceWhole(operator, layers, id));
+    }
+    return traces;
+  });
+}
+
+/** Whoever could not be asked here is named by the trace, which asks again. */
+async function knownOf(
+  operator: Operator,
+  { database, claims }: Layers,
+  txnIds: readonly TxnId[],
+): Promise<TxnId[]> {
+  const unasked: Unasked[] = [];
+  const part = partOfClaims(operator.config.CLAIMS);
+  const [inDatabase, claimed] = await Promise.all([
+    askPart(operator, { part: 'postgres', otherwise: [], unasked }, () =>
+      readKnownIds(database, txnIds),
+    ),
+    askPart(operator, { part, otherwise: [], unasked }, () =>
+      Promise.all(txnIds.map((id) => claims.look(id))),
+    ),
+  ]);
+  return txnIds.filter((id, n) => claimed[n] !== undefined || inDatabase.includes(id));
+}
+
+async function traceWhole(operator: Operator, layers: Layers, txnId: TxnId): Promise<PaymentTrace> {
   const tracing: Tracing = { operator, layers, unasked: [] };
   const { unasked } = tracing;
   const inPostgres = <Answer>(otherwise: Answer, work: () => Promise<Answer>) =>
     askPart(operator, { part: 'postgres', otherwise, unasked }, work);
+  // Before the rows: a copy that is whole by then misses nothing that was so when this was asked.
+  const ledgerUntil = await inPostgres<Date | undefined>(undefined, () =>
+    readCopyUntil(layers.database),
+  );
+  const main = await traceOne(tracing, txnId);
+  const refundIds = await inPostgres([], () => readRefundIds(layers.database, txnId));
+  const [kafka, ...refunds] = await Promise.all([
+    readAccepted(tracing, main),
+    ...refundIds.map((id) => traceOne(tracing, id as TxnId)),
+  ]);
+  const whys = new Map(unasked.map((each) => [each.why, each]));
+  const { CLAIMS: claims } = operator.config;
+  return { ...main, claims, kafka, refunds, ledgerUntil, unasked: [...whys.values()] };
+}
+
+async function withLayers<Result>(
+  operator: Operator,
+  work: (layers: Layers) => Promise<Result>,
+): Promise<Result> {
+  const layers = openLayers(operator);
   try {
-    // Before the rows: a copy that is whole by then misses nothing that was so when this was asked.
-    const ledgerUntil = await inPostgres<Date | undefined>(undefined, () =>
-      readCopyUntil(layers.database),
-    );
-    const main = await traceOne(tracing, txnId);
-    const refundIds = await inPostgres([], () => readRefundIds(layers.database, txnId));
-    const [kafka, ...refunds] = await Promise.all([
-      readAccepted(tracing, main),
-      ...refundIds.map((id) => traceOne(tracing, id as TxnId)),
-    ]);
-    const whys = new Map(unasked.map((each) => [each.why, each]));
-    const { CLAIMS: claims } = operator.config;
-    return { ...main, claims, kafka, refunds, ledgerUntil, unasked: [...whys.values()] };
+    return await work(layers);
   } finally {
     await Promise.all(Object.values(layers).map((layer) => layer.close()));
   }

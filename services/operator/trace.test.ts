@@ -1,28 +1,90 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { currencies, minorDigits } from '@triplock/payments';
+import { openPostgresFollowUps, openPostgresLedger } from '@triplock/ledger';
+import {
+  currencies,
+  deriveTxnId,
+  followUpKinds,
+  minorDigits,
+  type IdempotencyKey,
+  type PartnerId,
+} from '@triplock/payments';
 import type { JournalRow } from '@triplock/provider';
-import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import {
+  aPayment,
+  aRefund,
+  createTestDatabase,
+  createTestTopic,
+  testNamespace,
+  testPart,
+} from '@triplock/testing';
 import { UsageError } from './command.ts';
 import { readEffects } from './effects.ts';
-import { txnIdFrom } from './trace.ts';
-import { renderTrace } from './trace.ts';
+import { runOperator } from './test/run-operator.ts';
+import { renderTrace, txnIdsFrom } from './trace.ts';
 import type { PaymentTrace } from './payment-trace.ts';
 
 const order1001 = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
 
-test('a payment is named by its id, or by its partner and key in either form', () => {
-  assert.equal(txnIdFrom([order1001]), order1001);
-  assert.equal(txnIdFrom(['acme', 'order-1001']), order1001);
-  assert.equal(txnIdFrom(['acme', '"order-1001"']), order1001);
+test('one is named by its id, or by its partner and key in either form, whatever its kind', () => {
+  assert.deepEqual(txnIdsFrom([order1001]), [order1001]);
+  const [payment, ...others] = txnIdsFrom(['acme', 'order-1001']);
+  assert.equal(payment, order1001);
+  const acme = 'acme' as PartnerId;
+  const key = 'order-1001' as IdempotencyKey;
+  const ids = followUpKinds.map((kind) => deriveTxnId(kind, acme, key));
+  assert.deepEqual(others, ids);
+  assert.deepEqual(txnIdsFrom(['acme', '"order-1001"']), [payment, ...others]);
 });
 
 test('what can be no payment is refused', () => {
   const random = 'f47ac10b-58cc-4372-a567-0e02b2c3d479';
   for (const words of [[], ['order-1001'], [random], ['acme', ''], ['acme', 'schlüssel']]) {
-    assert.throws(() => txnIdFrom(words), UsageError);
+    assert.throws(() => txnIdsFrom(words), UsageError);
   }
+});
+
+test('whatever follows a payment is found by its key, and says of what it is', async (t) => {
+  const store = await createTestDatabase(t);
+  const database = store.open('triplock_ledger');
+  const [ledger, followUps] = [openPostgresLedger(database), openPostgresFollowUps(database)];
+  const { brokers, topic } = await createTestTopic(t);
+  const settings = {
+    DATABASE_URL: store.url('triplock_auditor'),
+    KAFKA_BROKERS: brokers[0]!,
+    ACCEPTED_TOPIC: topic,
+    REDIS_URL: await testPart('redis'),
+    CLAIM_NAMESPACE: testNamespace('claims'),
+  };
+  const trace = (...words: string[]) => runOperator(['trace', ...words], settings);
+  const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+  const settledAt = new Date();
+  const payment = aPayment({ key: 'order-1', paymentMethod: 'pm_card_visa' });
+  const other = aPayment({ key: 'order-2', paymentMethod: 'pm_card_visa' });
+  await ledger.post([payment, other].map((each) => ({ payment: each, traceparent })));
+  const all = followUpKinds.map((kind) => aRefund(payment, { kind, key: `its-${kind}` }));
+  const ofOther = followUpKinds.map((kind) => aRefund(other, { kind, key: 'order-1' }));
+  for (const followUp of [...all, ...ofOther]) {
+    await followUps.post({ followUp, traceparent, settledAt });
+  }
+  for (const { kind, key, txnId } of all) {
+    const { code, stdout, stderr } = await trace('acme', key);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`^${txnId} .*\na ${kind} of ${payment.txnId}\n`));
+  }
+  // One of each kind may have the same key.
+  const { stdout } = await trace('acme', 'order-1', '--json');
+  const { sameKey, ...first } = JSON.parse(stdout) as PaymentTrace & { sameKey: PaymentTrace[] };
+  assert.deepEqual(
+    [first, ...sameKey].map(({ txnId, ledger: [row] }) => [row?.kind, txnId, row?.paymentId]),
+    [payment, ...ofOther].map((each) => {
+      return [each.kind, each.txnId, 'paymentId' in each ? each.paymentId : null];
+    }),
+  );
+  const nobody = await trace('acme', 'order-3');
+  assert.equal(nobody.code, 1);
+  assert.match(nobody.stderr, /no layer knows a payment, refund, capture, cancellation of acme by/);
 });
 
 const at = (ms: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, 5, ms));

@@ -1,5 +1,11 @@
 import { parseIdempotencyKey } from '@triplock/contracts';
-import { deriveTxnId, isTxnId, type PartnerId, type TxnId } from '@triplock/payments';
+import {
+  deriveTxnId,
+  isTxnId,
+  transactionKinds,
+  type PartnerId,
+  type TxnId,
+} from '@triplock/payments';
 import { CommandError, isMissing, runCommand, UsageError } from './command.ts';
 import { describeCopyUntil, type EventRow } from './effects.ts';
 import { operatorFor, type Caller } from './operator.ts';
@@ -7,7 +13,7 @@ import {
   claimStoreNames,
   isNowhere,
   partOfClaims,
-  tracePayment,
+  traceKnown,
   type PaymentTrace,
   type RecordsSeen,
   type TransactionTrace,
@@ -19,14 +25,14 @@ const help = `
 npm run trace -- ID [options]
 npm run trace -- PARTNER KEY [options]
 
-Follows one payment with its refunds, by its id or by its partner and idempotency key, or one refund,
-by its id, through every layer: claim, Kafka records, ledger, provider, outbox, published copies,
-inbox, delivery and webhook, in order of time. A part that does not answer is named, and the rest is
-shown. Exit code 1 when no layer knows it, 2 when the system is not up, or when no layer that could
-be asked knows it.
+Follows one payment with all that followed it, or one refund, capture or cancellation, by its id or
+by its partner and idempotency key, through every layer: claim, Kafka records, ledger, provider,
+outbox, published copies, inbox, delivery and webhook, in order of time. A key may be that of one of
+each kind, and each is shown. A part that does not answer is named, and the rest is shown. Exit code
+1 when no layer knows it, 2 when the system is not up, or when no layer that could be asked knows it.
 
   --home DIR   the instance on this machine (.triplock); elsewhere the settings say which system
-  --json       prints everything that was found
+  --json       prints everything that was found; what else has the key is in sameKey
   --help
 
 DATABASE_URL         the database; it is only read, so triplock_auditor will do
@@ -37,7 +43,7 @@ CLAIMS               the claim store, by the gateways' own settings: redis (defa
 STRIPE_API_KEY       a key that only reads; without one the provider is not asked
 `;
 
-/** `trace`: one payment through all layers, with times. */
+/** `trace`: one payment, or what followed one, through all layers, with times. */
 export function trace(caller: Caller): Promise<void> {
   return runCommand(
     {
@@ -46,13 +52,16 @@ export function trace(caller: Caller): Promise<void> {
       options: { json: { type: 'boolean' } },
       wordsMax: 2,
       run: async ({ values, words, interrupted }) => {
-        const txnId = txnIdFrom(words);
+        const txnIds = txnIdsFrom(words);
         const terminal = openTerminal({ json: values.json ?? false });
         const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-        const found = await tracePayment(operator, txnId);
-        if (isNowhere(found)) refuse(found);
-        for (const line of renderTrace(found)) terminal.line(line);
-        terminal.result(found);
+        const [first, ...sameKey] = await traceKnown(operator, txnIds);
+        if (isNowhere(first)) refuse(first, words);
+        for (const [n, found] of [first, ...sameKey].entries()) {
+          if (n > 0) terminal.line('');
+          for (const line of renderTrace(found)) terminal.line(line);
+        }
+        terminal.result({ ...first, sameKey });
       },
     },
     caller.args,
@@ -60,26 +69,34 @@ export function trace(caller: Caller): Promise<void> {
 }
 
 /**
- * The payment that the words of a command name: an id, or a partner and an idempotency key.
+ * What the words of a command name: an id, or a partner and an idempotency key, which may be that
+ * of one of each kind.
  *
  * @throws UsageError when they are neither.
  */
-export function txnIdFrom([first, key]: readonly string[]): TxnId {
+export function txnIdsFrom([first, key]: readonly string[]): [TxnId, ...TxnId[]] {
   if (first === undefined) throw isMissing('an id', 'that of a 202, or a partner and a key');
   if (key === undefined) {
-    if (isTxnId(first)) return first;
+    if (isTxnId(first)) return [first];
     throw new UsageError(`'${first}' is not an id: give the id of a 202, or a partner and a key`);
   }
   const parsed = parseIdempotencyKey([key]);
-  if (parsed.outcome === 'key') return deriveTxnId('payment', first as PartnerId, parsed.key);
-  throw new UsageError(`'${key}' is not an idempotency key: give 1 to 255 printable characters`);
+  if (parsed.outcome !== 'key') {
+    throw new UsageError(`'${key}' is not an idempotency key: give 1 to 255 printable characters`);
+  }
+  const [payment, ...others] = transactionKinds.map((kind) =>
+    deriveTxnId(kind, first as PartnerId, parsed.key),
+  );
+  return [payment!, ...others];
 }
 
-function refuse({ txnId, unasked }: PaymentTrace): never {
-  const nowhere = `no layer knows ${txnId}: no claim, no record, no row`;
+function refuse({ txnId, unasked }: PaymentTrace, [partner, key]: readonly string[]): never {
+  const what =
+    key === undefined ? txnId : `a ${transactionKinds.join(', ')} of ${partner} by the key ${key}`;
+  const nowhere = `no layer knows ${what}: no claim, no record, no row`;
   if (unasked.length === 0) throw new CommandError(nowhere);
   const why = unasked.map((each) => each.why);
-  throw new UsageError([`no layer that could be asked knows ${txnId}`, ...why].join('\n'));
+  throw new UsageError([`no layer that could be asked knows ${what}`, ...why].join('\n'));
 }
 
 /** Something that happened to the payment, or that a layer has of it. */
