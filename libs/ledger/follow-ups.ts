@@ -28,7 +28,8 @@ export type FollowUpOutcome =
   | { outcome: 'unfinished'; followUp: ReservedFollowUp }
   /**
    * Its payment is not there, not final or, for a capture, not authorised, or another capture or
-   * cancellation is under way: the row is looked at again when it is due.
+   * cancellation is under way, or somebody holds the payment's lock and nobody waits for that: the
+   * row is looked at again when it is due.
    */
   | { outcome: 'waiting' }
   /**

@@ -37,26 +37,42 @@ function untilFinal(reader: Queryable, those: readonly (AcceptedPayment | Accept
 
 const sixty = () => Array.from({ length: 60 }, aTransfer);
 
-test('a row that somebody holds stops nobody else, and what needs it is done once it is free', async (context) => {
+test('a row that somebody holds stops nobody else: refunds of that payment wait, and are decided in their order once it is free', async (context) => {
   const { work, owner, store, append } = await aPipeline(context);
-  const worker = work();
-  const refunded = aTransfer();
-  await append(recordOf(refunded));
-  await worker.allCommitted();
-  const refund = aRefund(refunded);
-  const others = sixty();
+  const before = work();
+  const [held, ...others] = [aTransfer(), ...sixty()] as [AcceptedPayment, ...AcceptedPayment[]];
+  for (const each of [held, ...others]) await append(recordOf(each));
+  await before.allCommitted();
+  await before.consumer.close();
+  const now = Date.now();
+  const [first, rest] = [{ amount: 300n }, {}].map((wish, n) =>
+    aRefund(held, { ...wish, acceptedAt: new Date(now + n) }),
+  ) as [AcceptedFollowUp, AcceptedFollowUp];
+  const theirs = [...others.map((each) => aRefund(each)), ...sixty()];
+  let worker: ReturnType<typeof work> | undefined;
   await store.open().transaction(async (tx) => {
-    await tx.query('SELECT FROM ledger.transactions WHERE txn_id = $1 FOR UPDATE', [
-      refunded.txnId,
-    ]);
-    await append(refundRecordOf(refund));
-    for (const each of others) await append(recordOf(each));
-    // By who holds it, so that it does not stand still.
-    await untilFinal(tx, others);
-    const row = await worker.followUps.find(refund.txnId);
-    assert.notEqual(row?.state, 'succeeded');
+    await tx.query('SELECT FROM ledger.transactions WHERE txn_id = $1 FOR UPDATE', [held.txnId]);
+    for (const each of [first, rest]) await append(refundRecordOf(each));
+    for (const each of theirs) {
+      await append('paymentId' in each ? refundRecordOf(each) : recordOf(each));
+    }
+    // It has read nothing of this: all comes in one batch, or in the few that Kafka makes of it.
+    worker = work({ groupId: before.groupId });
+    await untilFinal(tx, theirs);
+    await worker.allCommitted();
+    for (const { txnId } of [first, rest]) {
+      assert.equal((await worker.followUps.find(txnId))?.state, 'pending');
+    }
   });
-  await untilFinal(owner, [refund]);
+  const { resolve, followUps } = worker!;
+  await eventually(async () => {
+    await resolve();
+    const amounts = [first, rest].map(async ({ txnId }) => (await followUps.find(txnId))?.money);
+    const given = (await Promise.all(amounts)).map((money) => money?.amount);
+    assert.deepEqual(given, [300n, 700n]);
+    return true;
+  });
+  await untilFinal(owner, [first, rest]);
 });
 
 /** What a worker is at when it stops, and the statement behind which it does: rows are locked. */

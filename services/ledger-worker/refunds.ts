@@ -27,9 +27,10 @@ export type PostedFollowUp = { followUp: FollowUpRecord; result: FollowUpPostRes
 /**
  * Posts refunds, those of one payment in the order of their records, so that the first to arrive
  * gets the money. A refund whose payment is not final waits as a pending row and holds up nobody
- * but later ones of its payment: it is due as soon as its payment is settled. A crash between two
- * of them leaves posted rows and an offset that is not committed: the redelivered batch finds each
- * row by its key and goes on.
+ * but later ones of its payment: it is due as soon as its payment is settled. One whose payment
+ * somebody has locked does so too, and is due soon by itself. A crash between two of them leaves
+ * posted rows and an offset that is not committed: the redelivered batch finds each row by its key
+ * and goes on.
  *
  * @throws in an outage.
  */

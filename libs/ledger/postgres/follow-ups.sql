@@ -26,13 +26,15 @@ RETURNING txn_id
 --
 -- $1 the refund's id.
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is pending, or not there
--- and may still come, or an earlier refund of it is undecided), `unasked` (the provider has to be
--- asked for the refunds that it made of the payment before the ledger was set back), `remembered`
--- (something is known of what was given back or told before that: reserveRemembered decides), or
--- why it can never be given back: `payment_not_refundable`, `amount_exceeds_refundable`. No row:
--- the refund is final.
+-- and may still come, or an earlier refund of it is undecided), `locked` (somebody else has its
+-- payment, and nothing was written), `unasked` (the provider has to be asked for the refunds that
+-- it made of the payment before the ledger was set back), `remembered` (something is known of what
+-- was given back or told before that: reserveRemembered decides), or why it can never be given
+-- back: `payment_not_refundable`, `amount_exceeds_refundable`. No row: the refund is final, or
+-- somebody else has it.
 --
--- The refund is locked before its payment, here and in settleFollowUp. Under READ COMMITTED both
+-- The refund is locked before its payment, here, in lockBoth and in settleFollowUp. Nobody is
+-- waited for: what else is to be posted should not wait for one row. Under READ COMMITTED both
 -- locked rows are the newest, so of refunds racing on one payment each sees what the others
 -- reserved, and the cap is compared once more by the update and by the table's own check. A payment
 -- that is not there a day after its refund was accepted was set aside and will not come by itself.
@@ -43,7 +45,7 @@ RETURNING txn_id
 WITH refund AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
   WHERE txn_id = $1 AND kind = 'refund' AND settled_at IS NULL
-  FOR NO KEY UPDATE
+  FOR NO KEY UPDATE SKIP LOCKED
 ), payment AS MATERIALIZED (
   SELECT target.txn_id, target.state, target.currency, target.refund_reserved,
          target.provider_intent_id, target.created_at,
@@ -51,13 +53,28 @@ WITH refund AS MATERIALIZED (
   FROM ledger.transactions AS target
   JOIN refund ON target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
   WHERE target.kind = 'payment'
-  FOR NO KEY UPDATE OF target
+  FOR NO KEY UPDATE OF target SKIP LOCKED
+), locked AS (
+  -- By somebody else: it is there and is none of the rows above.
+  SELECT target.txn_id FROM ledger.transactions AS target
+  JOIN refund ON target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
+  WHERE target.kind = 'payment' AND NOT EXISTS (SELECT FROM payment)
+), ahead AS (
+  -- Of those that were accepted before it, one that is undecided.
+  SELECT earlier.txn_id FROM ledger.transactions AS earlier
+  JOIN refund ON earlier.payment_id = refund.payment_id AND earlier.partner_id = refund.partner_id
+  WHERE earlier.created_at <= refund.created_at
+    AND (earlier.created_at, earlier.txn_id) < (refund.created_at, $1)
+    AND earlier.kind = 'refund' AND earlier.settled_at IS NULL AND earlier.amount IS NULL
+  LIMIT 1
 ), judged AS MATERIALIZED (
   SELECT
     payment.txn_id AS payment_id, payment.currency,
     coalesce(refund.requested_amount, payment.amount - payment.refund_reserved) AS amount,
     CASE
       WHEN refund.amount IS NOT NULL THEN 'reserved'
+      WHEN EXISTS (SELECT FROM locked)
+        THEN CASE WHEN EXISTS (SELECT FROM ahead) THEN 'behind' ELSE 'locked' END
       WHEN EXISTS (
         SELECT FROM ledger.told
         WHERE told.txn_id = $1 AND told.state = 'failed' AND told.adopted_at IS NULL
@@ -70,14 +87,8 @@ WITH refund AS MATERIALIZED (
           WHERE recalled.payment_id = payment.txn_id AND recalled_at > done_at
         )
       ) THEN 'unasked'
-      WHEN EXISTS (
-        SELECT FROM ledger.transactions AS earlier
-        WHERE earlier.payment_id = refund.payment_id AND earlier.partner_id = refund.partner_id
-          AND earlier.created_at <= refund.created_at
-          AND (earlier.created_at, earlier.txn_id) < (refund.created_at, $1)
-          AND earlier.kind = 'refund' AND earlier.settled_at IS NULL AND earlier.amount IS NULL
-          AND payment.state IN ('succeeded', 'captured')
-      ) THEN 'behind'
+      WHEN payment.state IN ('succeeded', 'captured') AND EXISTS (SELECT FROM ahead)
+        THEN 'behind'
       WHEN EXISTS (
         SELECT FROM ledger.told
         WHERE told.payment_id = refund.payment_id AND told.adopted_at IS NULL
@@ -202,6 +213,30 @@ WITH refund AS MATERIALIZED (
 SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision, code, message
 FROM judged
 
+-- name: lockBoth
+-- Locks what follows a payment, and then the payment, by waiting for whoever has them.
+--
+-- $1 its id, $2 the payment's. Rows: what of them is there.
+SELECT txn_id FROM ledger.transactions WHERE txn_id IN ($1, $2)
+ORDER BY payment_id IS NULL
+FOR NO KEY UPDATE
+
+-- name: dueSoon
+-- Has one looked at again after a quarter of its age, a second at least and a minute at most,
+-- unless somebody has it.
+--
+-- $1 its id. No rows.
+WITH free AS (
+  SELECT txn_id FROM ledger.transactions WHERE txn_id = $1 AND settled_at IS NULL
+  FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE ledger.transactions AS target
+SET version = target.version + 1,
+    due_at = now() + greatest(
+      interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
+    )
+FROM free WHERE target.txn_id = free.txn_id
+
 -- name: dueNow
 -- Has a pending transaction looked after at once. $1 its id. No rows.
 UPDATE ledger.transactions SET due_at = now() WHERE txn_id = $1 AND settled_at IS NULL
@@ -235,30 +270,47 @@ ON CONFLICT (payment_id) DO UPDATE SET recalled_at = now()
 -- $1 its id.
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is not there and may
 -- still come, is not authorised yet, is another one's whose end is not known, or an earlier one is
--- undecided), or why it can never be: `amount_exceeds_authorized`, `payment_already_captured`,
--- `payment_not_authorized`, or why the payment was cancelled, which is its own failure code.
--- `failed`: that it did was told before the ledger was set back, with `code` and `message`; while
--- another one is known so to have ended the payment, it waits for that one. No row: it is final.
+-- undecided), `locked` as reserveRefund has it, or why it can never be:
+-- `amount_exceeds_authorized`, `payment_already_captured`, `payment_not_authorized`, or why the
+-- payment was cancelled, which is its own failure code. `failed`: that it did was told before the
+-- ledger was set back, with `code` and `message`; while another one is known so to have ended the
+-- payment, it waits for that one. No row: it is final, or somebody else has it.
 --
 -- Locked as reserveRefund locks, so of any number at once the first one has the payment, and each
 -- of the others sees it so. It lets go of it when it is settled as failed.
 WITH closing AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
   WHERE txn_id = $1 AND kind IN ('capture', 'cancellation') AND settled_at IS NULL
-  FOR NO KEY UPDATE
+  FOR NO KEY UPDATE SKIP LOCKED
 ), payment AS MATERIALIZED (
   SELECT target.txn_id, target.state, target.amount, target.currency, target.authorized_at,
          target.closed_by, target.failure_code
   FROM ledger.transactions AS target
   JOIN closing ON target.txn_id = closing.payment_id AND target.partner_id = closing.partner_id
   WHERE target.kind = 'payment'
-  FOR NO KEY UPDATE OF target
+  FOR NO KEY UPDATE OF target SKIP LOCKED
+), locked AS (
+  -- By somebody else: it is there and is none of the rows above.
+  SELECT target.txn_id FROM ledger.transactions AS target
+  JOIN closing ON target.txn_id = closing.payment_id AND target.partner_id = closing.partner_id
+  WHERE target.kind = 'payment' AND NOT EXISTS (SELECT FROM payment)
+), ahead AS (
+  -- Of those that were accepted before it, one that is undecided.
+  SELECT earlier.txn_id FROM ledger.transactions AS earlier
+  JOIN closing ON earlier.payment_id = closing.payment_id AND earlier.partner_id = closing.partner_id
+  WHERE earlier.created_at <= closing.created_at
+    AND (earlier.created_at, earlier.txn_id) < (closing.created_at, $1)
+    AND earlier.kind IN ('capture', 'cancellation')
+    AND earlier.settled_at IS NULL AND earlier.amount IS NULL
+  LIMIT 1
 ), judged AS MATERIALIZED (
   SELECT
     payment.txn_id AS payment_id, payment.currency,
     coalesce(closing.requested_amount, payment.amount) AS amount,
     CASE
       WHEN closing.amount IS NOT NULL THEN 'reserved'
+      WHEN EXISTS (SELECT FROM locked)
+        THEN CASE WHEN EXISTS (SELECT FROM ahead) THEN 'behind' ELSE 'locked' END
       WHEN told.state = 'failed' THEN 'failed'
       WHEN payment.state IS NULL AND closing.created_at > now() - interval '1 day' THEN 'waiting'
       WHEN payment.state = 'captured' THEN 'payment_already_captured'
@@ -271,14 +323,7 @@ WITH closing AS MATERIALIZED (
         WHERE winner.payment_id = closing.payment_id AND winner.adopted_at IS NULL
           AND winner.event_type IN ('capture.succeeded', 'cancellation.succeeded')
       ) THEN 'waiting'
-      WHEN told.state IS NULL AND EXISTS (
-        SELECT FROM ledger.transactions AS earlier
-        WHERE earlier.payment_id = closing.payment_id AND earlier.partner_id = closing.partner_id
-          AND earlier.created_at <= closing.created_at
-          AND (earlier.created_at, earlier.txn_id) < (closing.created_at, $1)
-          AND earlier.kind IN ('capture', 'cancellation') AND earlier.settled_at IS NULL
-          AND earlier.amount IS NULL
-      ) THEN 'behind'
+      WHEN told.state IS NULL AND EXISTS (SELECT FROM ahead) THEN 'behind'
       ELSE 'fits'
     END AS decision,
     told.failure_code AS code, told.failure_message AS message

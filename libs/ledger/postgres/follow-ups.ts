@@ -1,4 +1,5 @@
 import { followUpEventOf } from '@triplock/contracts';
+import type { FollowUp } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import type { SettleOutcome, StoreIntentOutcome } from '../ledger.ts';
 import { followUpMovement, refuseBadEnd, refuseBadTexts } from '../outcomes.ts';
@@ -30,6 +31,8 @@ const sql = loadStatements(import.meta.url, 'follow-ups.sql', [
   'postFollowUp',
   'reserveRefund',
   'reserveRemembered',
+  'lockBoth',
+  'dueSoon',
   'dueNow',
   'lockPayment',
   'noteGivenBack',
@@ -60,10 +63,15 @@ async function postFollowUp(tx: Queryable, posting: FollowUpPosting): Promise<Fo
   const { txnId } = posting.followUp;
   const row = await insert(tx, posting);
   if (row !== 'made' && row !== 'unfinished') return row;
-  const judged = await judge(tx, posting.followUp);
-  const followUp = await findFollowUp(tx, txnId);
-  if (followUp === undefined) throw new Error(`refund ${txnId} was posted and cannot be found`);
-  // Another worker made it final while this one waited for its row.
+  let { judged, followUp } = await look(tx, posting.followUp);
+  if (isLocked(judged, followUp)) {
+    if (await lockInTime(tx, followUp)) ({ judged, followUp } = await look(tx, posting.followUp));
+    if (isLocked(judged, followUp)) {
+      await tx.query(sql.dueSoon, [txnId]);
+      return { outcome: 'waiting' };
+    }
+  }
+  // Another worker made it final while this one looked at its row.
   if (judged === undefined) return { outcome: 'already-recorded', state: followUp.state };
   const { decision } = judged;
   if (decision === 'unasked') {
@@ -88,6 +96,8 @@ async function postFollowUp(tx: Queryable, posting: FollowUpPosting): Promise<Fo
 type Judged = {
   decision:
     | FollowUpDecision
+    /** Somebody else has its payment. */
+    | 'locked'
     /** The provider has to be asked what was given back before. */
     | 'unasked'
     /** Something is known of that, and decides. */
@@ -98,7 +108,45 @@ type Judged = {
   message?: string | null;
 };
 
-/** Reserves it on its payment, or says why not; nothing when it is final. */
+/** Judges it, and reads it as it is then. */
+async function look(tx: Queryable, posted: FollowUpPosting['followUp']) {
+  const judged = await judge(tx, posted);
+  const followUp = await findFollowUp(tx, posted.txnId);
+  if (followUp === undefined) {
+    throw new Error(`refund ${posted.txnId} was posted and cannot be found`);
+  }
+  return { judged, followUp };
+}
+
+/** Whether somebody else has its payment, or the row itself. */
+function isLocked(judged: Judged | undefined, { state }: FollowUp): boolean {
+  return judged === undefined ? state === 'pending' : judged.decision === 'locked';
+}
+
+/**
+ * How long one waits for whoever has its row, and for whoever has its payment, milliseconds: longer
+ * than a transaction takes that does its work. Those that are posted after it wait for as long,
+ * and one that stands still would have them wait until the server ends it.
+ */
+const lockMs = 200;
+const lockNotAvailable = '55P03';
+
+/** Locks it and its payment, if that can be had in time; else it has what it had before. */
+async function lockInTime(tx: Queryable, { txnId, paymentId }: FollowUp): Promise<boolean> {
+  await tx.query('SAVEPOINT locking');
+  await tx.query(`SET LOCAL lock_timeout = ${lockMs}`);
+  try {
+    await tx.query(sql.lockBoth, [txnId, paymentId]);
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== lockNotAvailable) throw error;
+    await tx.query('ROLLBACK TO SAVEPOINT locking');
+    return false;
+  }
+  await tx.query('SET LOCAL lock_timeout TO DEFAULT');
+  return true;
+}
+
+/** Reserves it on its payment, or says why not; nothing when it is final, or locked by others. */
 async function judge(
   tx: Queryable,
   { kind, txnId }: FollowUpPosting['followUp'],
@@ -114,7 +162,8 @@ function endOf({ decision, code, message }: Judged): FollowUpEnd {
   if (decision === 'failed') {
     return { state: 'failed', failure: { code: code ?? '', message: message ?? '' } };
   }
-  if (decision === 'waiting' || decision === 'unasked' || decision === 'remembered') {
+  const isOpen = decision === 'waiting' || decision === 'locked' || decision === 'unasked';
+  if (isOpen || decision === 'remembered') {
     throw new Error(`a refund that is ${decision} has no end`);
   }
   return resultOf(decision);

@@ -15,8 +15,8 @@
 --
 -- A refund that looked at its payment before that was final has committed by now, because it held
 -- the payment's lock, and is seen here: this is a statement of its own. One that is locked by
--- somebody waits for the payment's lock and will see the payment final; to wait for that refund
--- would be a deadlock, so it is passed over.
+-- somebody waits for the payment's lock and will see the payment final, or gives that up and is due
+-- by itself; to wait for that refund would be a deadlock, so it is passed over.
 WITH asked AS (
   SELECT * FROM unnest(
     $1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
