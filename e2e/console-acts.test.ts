@@ -32,6 +32,30 @@ test('an audit is run by its form, and recorded with its reason', { skip }, asyn
   await page.close();
 });
 
+test(
+  'what the provider has of a payment that was declined is asked for on its page, and found to be nothing',
+  { skip },
+  async () => {
+    const order = { amount: 12_50, currency: 'EUR', payment_method: 'pm_card_chargeDeclined' };
+    const answer = await on.acme.pay(newKey(), order);
+    assert.equal(answer.status, 202, answer.body);
+    const { id } = JSON.parse(answer.body) as { id: string };
+    await on.acme.payment(id, 30);
+    const { page, complaints } = await openPage(browser!);
+    await page.goto(at(`/payments/${id}`));
+    await page.locator('summary', { hasText: 'Give back' }).click();
+    await page.getByLabel('Reason').fill('the customer says that the bank took it');
+    await page.getByRole('button', { name: 'Give back' }).click();
+    await page.waitForURL(/\/acts\/\d+$/, { timeout: 60_000 });
+    const act = await page.locator('main').innerText();
+    assert.match(act, /the customer says that the bank took it/);
+    assert.match(act, /nothing to do/);
+    assert.match(act, /pi_\w+ is cancelled/);
+    assert.deepEqual(complaints, []);
+    await page.close();
+  },
+);
+
 type Letters = { letters: { id: string; about: string }[] };
 
 /** Dead letters whose record has this key, the oldest first. */

@@ -19,9 +19,9 @@ after(() => browser?.close());
 const at = (path: string) => new URL(path, on.system.console).href;
 const order = { amount: 12_50, currency: 'EUR', reference: '<img src=x onerror=alert(1)>' };
 
-async function paid(): Promise<{ id: string; key: string }> {
+async function paid(more: { payment_method?: string } = {}): Promise<{ id: string; key: string }> {
   const key = newKey();
-  const answer = await on.acme.pay(key, order);
+  const answer = await on.acme.pay(key, { ...order, ...more });
   assert.equal(answer.status, 202, answer.body);
   const { id } = JSON.parse(answer.body) as { id: string };
   await on.acme.payment(id, 30);
@@ -140,9 +140,15 @@ test(
   { skip },
   async () => {
     const { id } = await paid();
+    // Of a card that was declined the page has an act.
+    const declined = await paid({ payment_method: 'pm_card_chargeDeclined' });
     const { page, complaints } = await openPage(browser!);
-    for (const path of [...pages, `/payments/${id}`]) {
+    for (const path of [...pages, `/payments/${id}`, `/payments/${declined.id}`]) {
       await page.goto(at(path));
+      // Folded forms, too.
+      for (const folded of await page.locator('main details > summary').all()) {
+        await folded.click();
+      }
       for (const screen of ['desk', 'phone'] as const) {
         await page.setViewportSize(screens[screen]);
         await page.emulateMedia({ colorScheme: 'light' });

@@ -119,12 +119,14 @@ function consoleSettings({
   databases,
   processes,
   agent,
+  stripe,
 }: Wiring): Readonly<Record<string, string>> {
   const auditor = processes.find(({ name }) => serviceOf(name) === 'auditor');
   return {
     CONSOLE_LOGIN: 'none',
     OPERATOR_DATABASE_URL: databases.operator,
     PARTNERS_DATABASE_URL: databases.partners,
+    OPERATOR_STRIPE_API_KEY: stripe.apiKey,
     PROCESS_URLS: processes.map(({ name, url }) => `${name}=${url}`).join(','),
     ...(auditor && { AUDITOR_URL: auditor.url }),
     ...(agent && { CONSOLE_AGENT_URL: agent.url, CONSOLE_AGENT_TOKEN: agent.token }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
-import { aPayment, createTestDatabase, createTestStripe, type TestStripe } from '@triplock/testing';
-import { openPostgresLedger } from '@triplock/ledger';
+import { createTestDatabase, createTestStripe, type TestStripe } from '@triplock/testing';
+import { aCardPayment, endedPayments } from './test/ended-payments.ts';
 import { runOperator } from './test/run-operator.ts';
 
 let stripe: TestStripe;
@@ -11,61 +11,18 @@ before(async () => {
 });
 after(() => stopStripe());
 
-const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
-
-type Money = Record<string, number | { count: number; amount: number }>;
-type AtProvider = {
-  held: Money;
-  refunds: Record<string, { count: number; amount: number }>;
-  paymentIntents: Record<string, number>;
-};
-
 /** A ledger, a provider that has forgotten what was before, and payments that have ended. */
 async function someEnded(context: TestContext) {
   await stripe.control('POST', '/reset');
   const store = await createTestDatabase(context);
-  const ledger = openPostgresLedger(store.open('triplock_ledger'));
-  const owner = store.open();
-  const aCard = async (state: 'failed' | 'succeeded' | 'pending', intentId: string, of: Of) => {
-    const { txnId } = of;
-    await ledger.post([{ payment: of, traceparent }]);
-    await ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId });
-    if (state === 'pending') return;
-    const failure = { code: 'declined', message: 'no' };
-    const result = state === 'failed' ? { state, failure } : { state };
-    const settled = { result, settledAt: new Date(), traceparent };
-    await ledger.settle({ txnId, version: 2, ...settled });
-  };
-  /** An intent of a payment at the provider, confirmed by hand. */
-  const anIntent = async ({ txnId, partnerId }: Of, more: Record<string, string> = {}) => {
-    const money = { amount: '7777', currency: 'eur' };
-    const ours = { 'metadata[txn_id]': txnId, 'metadata[partner_id]': partnerId };
-    const method = { payment_method: 'pm_card_visa', 'payment_method_types[]': 'card' };
-    const answer = await fetch(`${stripe.url}/v1/payment_intents`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${stripe.apiKey}` },
-      body: new URLSearchParams({ ...money, ...ours, ...method, confirm: 'true', ...more }),
-    });
-    const body = (await answer.json()) as { id: string };
-    assert.equal(answer.status, 200, JSON.stringify(body));
-    return body.id;
-  };
   const giveBack = (id: string, ...words: string[]) =>
     runOperator(['give-back', id, '--why', 'told as failed', '--by', 'ada', ...words], {
       DATABASE_URL: store.url(),
       STRIPE_API_KEY: stripe.apiKey,
       STRIPE_API_URL: stripe.url,
     });
-  const acts = () =>
-    owner.query<{ act: string; subject: string; done_by: string; why: string }>(
-      'SELECT act, subject, done_by, why FROM auditor.operator_acts ORDER BY act_id',
-    );
-  const atProvider = () => stripe.control<AtProvider>('GET', '/audit');
-  return { owner, aCard, anIntent, giveBack, acts, atProvider };
+  return { ...endedPayments(store, stripe), giveBack };
 }
-type Of = ReturnType<typeof aPayment>;
-
-const aCardPayment = () => aPayment({ amount: 7_777n, paymentMethod: 'pm_card_visa' });
 
 test('money that was taken for a payment that had failed is given back whole, once, and recorded', async (context) => {
   const { aCard, anIntent, giveBack, acts, atProvider } = await someEnded(context);

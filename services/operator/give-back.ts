@@ -1,4 +1,4 @@
-import { loadStatements, type Database } from '@triplock/postgres';
+import { loadStatements, type Queryable } from '@triplock/postgres';
 import { isTxnId, type IdempotencyKey, type PartnerId, type TxnId } from '@triplock/payments';
 import {
   openStripe,
@@ -11,7 +11,7 @@ import { CommandError, isMissing, runCommand, UsageError, wordsOf } from './comm
 import { required } from './config.ts';
 import { formatMoney } from './money.ts';
 import { operatorFor, withDatabase, type Caller } from './operator.ts';
-import { recordGiveBack, whoActs } from './operator-acts.ts';
+import { recordGiveBack, whoActs, type Actor } from './operator-acts.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
 
 const sql = loadStatements(import.meta.url, 'give-back.sql', ['readPayment']);
@@ -67,19 +67,14 @@ export function giveBack(caller: Caller): Promise<void> {
         const needs = { name: 'give-back', parts: [], settings: ['STRIPE_API_KEY'] } as const;
         await withDatabase(operator, needs, async (database) => {
           const { STRIPE_API_KEY: apiKey } = required(operator.config, 'STRIPE_API_KEY');
-          const provider = openStripe({ apiKey, ...(apiUrl && { apiUrl }), timeoutMs });
-          const payment = await readPayment(database, id);
-          const todo = await Promise.all(
-            payment.intents.map((intentId) => lookAt(provider, payment, intentId)),
-          );
+          const provider = openGiver({ apiKey, apiUrl });
+          const todo = await findToGiveBack(database, provider, id);
           for (const each of todo) show(terminal, each);
           const done = values.yes ?? false;
           if (done) {
             for (const each of todo) {
-              if (each.act === 'none') continue;
-              // Before anything moves: what was begun is known also when this dies half way.
-              await recordGiveBack(database, { txnId: id, intentId: each.intentId }, actor);
-              await carryOut(provider, each);
+              if (each.act !== 'none')
+                await giveBackOne(database, { provider, txnId: id }, each, actor);
             }
           }
           terminal.line(done ? 'done' : 'nothing was changed: --yes does it');
@@ -90,6 +85,50 @@ export function giveBack(caller: Caller): Promise<void> {
     },
     caller.args,
   );
+}
+
+/** The provider, by a key that may refund charges and cancel PaymentIntents. */
+export function openGiver({
+  apiKey,
+  apiUrl,
+}: {
+  apiKey: string;
+  apiUrl: string | undefined;
+}): Provider {
+  return openStripe({ apiKey, ...(apiUrl && { apiUrl }), timeoutMs });
+}
+
+/**
+ * What the provider has of a card payment that has ended without it: each of its intents, and what
+ * is to be done about it. Nothing is changed.
+ *
+ * @throws CommandError for what is no card payment, or has not ended; UnknownOutcomeError when
+ * nobody knows how an intent is.
+ */
+export async function findToGiveBack(
+  database: Queryable,
+  provider: Provider,
+  id: TxnId,
+): Promise<ToDo[]> {
+  const payment = await readPayment(database, id);
+  return Promise.all(payment.intents.map((intentId) => lookAt(provider, payment, intentId)));
+}
+
+/**
+ * Records who gives back what an intent has, and why, and then has the provider do it: what was
+ * begun is known also when this dies half way. Done twice it gives nothing back twice.
+ *
+ * @throws UnknownOutcomeError when nobody knows what became of it; CommandError when it was not
+ * given back.
+ */
+export async function giveBackOne(
+  database: Queryable,
+  { provider, txnId }: { provider: Provider; txnId: TxnId },
+  todo: Doable,
+  actor: Actor,
+): Promise<void> {
+  await recordGiveBack(database, { txnId, intentId: todo.intentId }, actor);
+  await carryOut(provider, todo);
 }
 
 type PaymentRow = {
@@ -106,7 +145,7 @@ type PaymentRow = {
 };
 
 /** @throws CommandError for what is no card payment, or has not ended. */
-async function readPayment(database: Database, id: TxnId): Promise<PaymentRow> {
+async function readPayment(database: Queryable, id: TxnId): Promise<PaymentRow> {
   const [row] = await database.query<PaymentRow>(sql.readPayment, [id]);
   if (row === undefined) throw new CommandError(`${id} is no card payment of this ledger`);
   if (row.state !== 'pending') return row;
@@ -114,13 +153,16 @@ async function readPayment(database: Database, id: TxnId): Promise<PaymentRow> {
 }
 
 /** What is to be done about an intent, and how to ask for it. */
-type ToDo = { intentId: string; why: string } & (
+export type ToDo = { intentId: string; why: string } & (
   | { act: 'none' }
   | { act: 'cancel'; intent: IntentQuery }
   | { act: 'refund'; request: RefundRequest }
 );
 
-/** @throws CommandError when nobody knows how the intent is. */
+/** What there is something to do about. */
+export type Doable = Exclude<ToDo, { act: 'none' }>;
+
+/** @throws UnknownOutcomeError when nobody knows how the intent is. */
 async function lookAt(provider: Provider, payment: PaymentRow, intentId: string): Promise<ToDo> {
   const { txnId, amount, currency, state } = payment;
   const intent = { txnId, intentId, money: { amount, currency } as IntentQuery['money'] };
@@ -177,8 +219,8 @@ function refundOf(
   return { txnId, kind: 'refund', partnerId, key, intentId, money };
 }
 
-/** @throws CommandError when it was not given back, or nobody knows. */
-async function carryOut(provider: Provider, todo: Exclude<ToDo, { act: 'none' }>): Promise<void> {
+/** @throws CommandError when it was not given back; UnknownOutcomeError when nobody knows. */
+async function carryOut(provider: Provider, todo: Doable): Promise<void> {
   const { intentId } = todo;
   if (todo.act === 'cancel') {
     const ended: IntentOutcome = await provider.cancelIntent(todo.intent);
@@ -201,9 +243,12 @@ async function carryOut(provider: Provider, todo: Exclude<ToDo, { act: 'none' }>
   }
 }
 
-function unknown(intentId: string, error: unknown): CommandError {
+/** Nobody knows what the provider has, or made of what it was asked for: it is to be done again. */
+export class UnknownOutcomeError extends CommandError {}
+
+function unknown(intentId: string, error: unknown): UnknownOutcomeError {
   const text = `nobody knows how ${intentId} is: ${wordsOf(error)}. Do it again`;
-  return new CommandError(text, { cause: error });
+  return new UnknownOutcomeError(text, { cause: error });
 }
 
 function show(terminal: Terminal, { intentId, why }: ToDo): void {

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
-import { testWebhookKeys } from '@triplock/testing';
+import { createTestStripe, testWebhookKeys } from '@triplock/testing';
+import { aCardPayment, endedPayments } from '../test/ended-payments.ts';
+import type { Role } from './console.ts';
 import { lettersMax } from './kinds-of-acts.ts';
 import { aConsole, assertDescribed, type AConsole } from './test/a-console.ts';
 
@@ -78,6 +80,9 @@ test('an act needs a reason and fields that make sense, else nothing is recorded
     ['webhooks.redeliver-window', { reason: 'up again', partner: 'acme', since: 'yesterday' }],
     ['webhooks.redeliver', { reason: 'up again', partner: 'acme', id: '1' }],
     ['losses.acknowledge', { reason: 'served', id: 'nothing' }],
+    ['payments.give-back', { reason: 'told as failed' }],
+    ['payments.give-back', { reason: 'told as failed', id: 'order-1' }],
+    ['payments.give-back', { id: aCardPayment().txnId }],
     ['dead-letters.redrive', { reason: 'mended', id: ['kafka:0:0'], again: true }],
     ['dead-letters.redrive', { reason: 'mended', id: tooMany }],
     ['partners.card-numbers', { reason: 'new', partner: 'acme', allowed: true }],
@@ -209,6 +214,107 @@ test('a webhook that was given up is dismissed once, leaves the list, and is sho
   assert.deepEqual(delivery, { state: 'failed', attempts: 9 });
   const again = await bob('dead-letters.redrive', { ...asked, again: 'yes' });
   assert.equal((JSON.parse(again.text) as { outcome: string }).outcome, 'done', again.text);
+});
+
+/** A console that may give back, and payments that have ended. */
+async function aGivingConsole(t: TestContext, settings: Record<string, string> = {}) {
+  const stripe = await createTestStripe(t);
+  const atStripe = { STRIPE_API_URL: stripe.url, OPERATOR_STRIPE_API_KEY: stripe.apiKey };
+  const console = await aConsole(t, { ...atStripe, ...settings });
+  return { console, ...endedPayments(console.store, stripe) };
+}
+
+type GivenBack = {
+  outcome: string;
+  detail: string;
+  result: { intents: { intentId: string; act: string; outcome: string }[] };
+};
+
+test('money of a payment that had failed is given back once by a button of its page, with who and why', async (t) => {
+  const { console, aCard, anIntent, acts, atProvider } = await aGivingConsole(t);
+  const payment = aCardPayment();
+  const intentId = await anIntent(payment);
+  await aCard('failed', intentId, payment);
+  const path = `/payments/${payment.txnId}`;
+  const pageFor = async (name: string, role: Role) => {
+    const { cookie, csrf } = await console.logIn(await console.anOperator(name, role));
+    return { cookie, csrf, page: (await console.ask(path, { headers: { cookie } })).text };
+  };
+  const { cookie, csrf, page } = await pageFor('ada', 'admin');
+  const [, form] = /value="([^"]+)" formaction="\/acts\/payments\.give-back"/.exec(page) ?? [];
+  assert.ok(form, page);
+  for (let time = 1; time <= 2; time += 1) {
+    const body = { csrf, form, id: payment.txnId, reason: 'told as failed' };
+    const headers = { cookie, origin: console.origin };
+    const asking = { method: 'POST', headers, body };
+    const answer = await console.ask('/acts/payments.give-back', asking);
+    assert.equal(answer.status, 303, answer.text);
+    const record = await console.ask(String(answer.headers['location']), { headers: { cookie } });
+    assert.match(record.text, /took 77\.77 EUR: to be refunded: done/);
+    assert.deepEqual((await atProvider()).refunds, { eur: { count: 1, amount: 7_777 } });
+  }
+  const subject = `intent:${payment.txnId}/${intentId}`;
+  const act = { act: 'give-back', subject, done_by: 'ada', why: 'told as failed' };
+  assert.deepEqual(await acts(), [act]);
+  assert.partialDeepStrictEqual(await actsIn(console), [
+    { act: 'payments.give-back', target: payment.txnId, done_by: 'ada', outcome: 'done' },
+  ]);
+  const operator = await pageFor('bob', 'operator');
+  assert.doesNotMatch(operator.page, /give-back/);
+});
+
+test('a program gives back what is held, and is told of each intent what became of it', async (t) => {
+  const { console, owner, aCard, anIntent, atProvider, acts } = await aGivingConsole(t);
+  const act = await byToken(console, 'ada');
+  const giveBack = async ({ txnId }: { txnId: string }) => {
+    const { status, text } = await act('payments.give-back', { id: txnId, reason: 'told so' });
+    assert.equal(status, 200, text);
+    return JSON.parse(text) as GivenBack;
+  };
+  const payment = aCardPayment();
+  const own = await anIntent(payment);
+  const another = await anIntent(payment, { capture_method: 'manual' });
+  await aCard('succeeded', own, payment);
+  await owner.query(
+    `INSERT INTO auditor.provider_journal
+       (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
+     VALUES ('intent', $1, 'pending', 7777, 'EUR', now(), $1, $2, $3)`,
+    [another, payment.txnId, payment.partnerId],
+  );
+  const given = await giveBack(payment);
+  assert.equal(given.outcome, 'done', given.detail);
+  const told = given.result.intents.map(({ intentId, ...intent }) => [intentId, intent]);
+  assert.deepEqual(Object.fromEntries(told), {
+    [own]: { act: 'none', outcome: 'nothing' },
+    [another]: { act: 'cancel', outcome: 'done' },
+  });
+  assert.deepEqual((await atProvider()).held, {});
+  assert.equal((await giveBack(payment)).outcome, 'nothing');
+  const pending = aCardPayment();
+  await aCard('pending', await anIntent(pending), pending);
+  const early = await giveBack(pending);
+  assert.deepEqual([early.outcome, /is pending/.test(early.detail)], ['refused', true]);
+  const nobodys = await giveBack(aCardPayment());
+  assert.deepEqual([nobodys.outcome, /no card payment/.test(nobodys.detail)], ['refused', true]);
+  assert.equal((await acts()).length, 1);
+});
+
+test('without a key that may give back a console gives nothing back, and with a provider that is away nobody knows', async (t) => {
+  const payment = aCardPayment();
+  for (const [settings, outcome, said] of [
+    [{ OPERATOR_STRIPE_API_KEY: '' }, 'refused', /OPERATOR_STRIPE_API_KEY is not set/],
+    [{ STRIPE_API_URL: 'http://127.0.0.1:1' }, 'unknown', /nobody knows how pi_1 is/],
+  ] as const) {
+    const { console, aCard, acts } = await aGivingConsole(t, settings);
+    await aCard('failed', 'pi_1', payment);
+    const act = await byToken(console, 'ada');
+    const asked = { id: payment.txnId, reason: 'told as failed' };
+    const { text } = await act('payments.give-back', asked);
+    const answer = JSON.parse(text) as GivenBack;
+    assert.equal(answer.outcome, outcome, text);
+    assert.match(answer.detail, said);
+    assert.deepEqual(await acts(), []);
+  }
 });
 
 test('an endpoint gets a new secret that is shown once; the one before it signs too, and another rotation has to be meant', async (t) => {

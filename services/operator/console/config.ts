@@ -52,6 +52,8 @@ export const settings = {
   /** The launcher's agent, which breaks a demo to show how it holds, and its token. */
   CONSOLE_AGENT_URL: refusedInProduction(withDefault(url(['http:']), undefined), refusedWhereSet),
   CONSOLE_AGENT_TOKEN: refusedInProduction(withDefault(text, undefined), refusedWhereSet),
+  /** A key that may refund charges and cancel PaymentIntents; without one nothing is given back. */
+  OPERATOR_STRIPE_API_KEY: withDefault(text, undefined),
   /** Every process of the system that tells how it is; one that is not named here is not shown. */
   PROCESS_URLS: withDefault(processes, []),
 };

@@ -1,5 +1,5 @@
 import { openPartnerRegistry, openWebhookDeliveries } from '@triplock/partners';
-import { cardNumbersEverywhere, type EventId } from '@triplock/payments';
+import { cardNumbersEverywhere, isTxnId, type EventId } from '@triplock/payments';
 import { acknowledgements, askAuditor, lossOf } from '../audit.ts';
 import { CommandError, timeOf, UsageError, wordsOf } from '../command.ts';
 import { required } from '../config.ts';
@@ -18,6 +18,13 @@ import {
   type DeadLetterId,
 } from '../dead-letter-sources.ts';
 import { refusePendingInSpanner, sourcesOf } from '../dead-letters.ts';
+import {
+  findToGiveBack,
+  giveBackOne,
+  openGiver,
+  UnknownOutcomeError,
+  type ToDo,
+} from '../give-back.ts';
 import { recordAcknowledgement } from '../operator-acts.ts';
 import {
   addPartner,
@@ -51,6 +58,7 @@ export const kindsOfActs = {
   'webhooks.redeliver-window': { role: 'operator', prepare: prepareWindow },
   'audit.run': { role: 'operator', prepare: prepareAudit },
   'losses.acknowledge': { role: 'operator', prepare: prepareLoss },
+  'payments.give-back': { role: 'admin', prepare: prepareGiveBack },
   'partners.add': { role: 'admin', prepare: partnerAct(addPartner) },
   'partners.rotate-key': { role: 'admin', prepare: partnerAct(rotateKey) },
   'partners.revoke-key': {
@@ -231,6 +239,66 @@ function prepareLoss(fields: URLSearchParams): Prepared {
       return { outcome: isDone ? 'done' : 'nothing', detail, result: { id, outcome } };
     },
   };
+}
+
+/**
+ * Gives back what the provider has of a payment that had ended without it, one intent after the
+ * other; those behind one of which nobody knows are left. It is looked at anew, so asked for twice
+ * it gives nothing back twice.
+ */
+function prepareGiveBack(fields: URLSearchParams): Prepared {
+  const txnId = fields.get('id')?.toLowerCase() ?? '';
+  if (!isTxnId(txnId)) throw new UsageError(say.badPayment);
+  return {
+    target: txnId,
+    async perform(console, actor) {
+      const { config, database } = console;
+      const records = operatorsDatabase(console);
+      const { OPERATOR_STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
+      if (apiKey === undefined) {
+        throw new UsageError(say.onlyLooks('OPERATOR_STRIPE_API_KEY', config.INSTANCE_NAME));
+      }
+      const provider = openGiver({ apiKey, apiUrl });
+      const intents: { intentId: string; act: ToDo['act']; outcome: Acted['outcome'] }[] = [];
+      const lines: string[] = [];
+      const tell = ({ intentId, act }: ToDo, outcome: Acted['outcome'], text: string) => {
+        intents.push({ intentId, act, outcome });
+        lines.push(masked(text));
+      };
+      const was = (outcome: Acted['outcome']) => intents.some((each) => each.outcome === outcome);
+      try {
+        for (const each of await findToGiveBack(database, provider, txnId)) {
+          const found = `${each.intentId} ${each.why}`;
+          if (each.act === 'none' || was('unknown')) {
+            tell(each, 'nothing', each.act === 'none' ? found : `${found}: ${say.notTried}`);
+            continue;
+          }
+          const acted = await orWhyNot(giveBackOne(records, { provider, txnId }, each, actor));
+          tell(each, acted.outcome, acted.why ?? `${found}: ${say.isDone}`);
+        }
+      } catch (error) {
+        if (!(error instanceof UnknownOutcomeError)) throw error;
+        return { outcome: 'unknown', detail: masked(error.message), result: null };
+      }
+      const outcome = (['unknown', 'done', 'refused'] as const).find(was) ?? 'nothing';
+      const detail = lines.length === 0 ? say.noIntents : lines.join('\n');
+      return { outcome, detail, result: { payment: txnId, intents } };
+    },
+  };
+}
+
+/** What came of giving back one. @throws what says nothing of it, such as a database that is away. */
+async function orWhyNot(
+  given: Promise<void>,
+): Promise<{ outcome: 'done' | 'refused' | 'unknown'; why?: string }> {
+  try {
+    await given;
+    return { outcome: 'done' };
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    const isUnknown = error instanceof UnknownOutcomeError;
+    return { outcome: isUnknown ? 'unknown' : 'refused', why: error.message };
+  }
 }
 
 type PartnerAct = (

@@ -160,6 +160,7 @@ const fieldsOfActs: Readonly<Record<string, Readonly<Record<string, string | jso
   'webhooks.redeliver-window': { partner: 'whose', since: 'made from then on', until: 'before' },
   'audit.run': {},
   'losses.acknowledge': { id: 'the number of the loss' },
+  'payments.give-back': { id: 'of a card payment that has ended' },
   'partners.add': { partner: 'its name, of a-z, 0-9 and -' },
   'partners.rotate-key': { partner: 'whose' },
   'partners.revoke-key': { partner: 'whose', prefix: 'the beginning of the key' },

@@ -1,5 +1,6 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
-import { Refusal, type Answer, type Console, type Visit } from './console.ts';
+import { foldedForm } from './acts-pages.ts';
+import { Refusal, type Answer, type Console, type Session, type Visit } from './console.ts';
 import { html, type Html, type Shown } from './html.ts';
 import {
   describeCopy,
@@ -30,7 +31,7 @@ export async function showPayment(console: Console, visit: Visit): Promise<Answe
       rows: view.webhooks.map(webhookRow),
       empty: say.noWebhooks,
     })}
-    ${onDemand(view)}`;
+    ${row !== undefined && givingBack(row, visit.session)} ${onDemand(view)}`;
   const kind = row?.kind ?? view.accepted[0]?.kind ?? 'payment';
   return {
     is: 'page',
@@ -142,6 +143,16 @@ function webhookRow(each: Webhook): Shown[] {
     number(each.attempts.length),
     time(each.finishedAt ?? each.nextAttemptAt),
   ];
+}
+
+/** Of a card payment that has ended: the provider may have money of it all the same. */
+function givingBack(row: NonNullable<PaymentView['row']>, session: Session): Html | undefined {
+  const mayHave = row.paymentId === null && row.method !== null && row.settledAt !== null;
+  const form = mayHave && foldedForm(session, 'payments.give-back', { fields: { id: row.id } });
+  if (!form) return undefined;
+  return html`<h2>${say.atProvider}</h2>
+    <p class="hint">${say.giveBackHint}</p>
+    ${form}`;
 }
 
 /** What is asked for when somebody wants it: a link, or with a script a piece of this page. */

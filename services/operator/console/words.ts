@@ -238,6 +238,9 @@ export const words = {
     webhooks: 'Webhooks',
     webhookHeads: ['Webhook-id', 'Event', 'State', 'To', { figure: 'Attempts' }, 'Next or ended'],
     noWebhooks: 'No webhook was made for it yet.',
+    atProvider: 'Money at the provider',
+    giveBackHint:
+      'Refunds whole what the provider took for this payment, cancels what it holds or could still take, and leaves alone the intent that paid it. What partners were told of the payment stays. Done twice it gives nothing back twice.',
     layersNow: 'What the layers have now',
     layersHint:
       'The claim, every record in Kafka with its duplicates, and what the provider says: asked when you ask.',
@@ -352,6 +355,7 @@ export const words = {
       'webhooks.redeliver-window': 'Redeliver what was given up',
       'audit.run': 'Run the audit now',
       'losses.acknowledge': 'Acknowledge',
+      'payments.give-back': 'Give back',
       'partners.add': 'Add a partner',
       'partners.rotate-key': 'Make a key',
       'partners.revoke-key': 'Revoke a key',
@@ -406,6 +410,9 @@ export const words = {
     badDelivery: 'id must be that of a delivery',
     noDelivery: (partner: string) => `${partner} has no such delivery`,
     isNow: (state: string) => `it is ${state}`,
+    badPayment: 'id must be that of a payment',
+    isDone: 'done',
+    noIntents: 'the provider has shown no intent of it',
     everyLayer: 'every layer',
     noDrift: 'no drift',
     drift: 'drift',
