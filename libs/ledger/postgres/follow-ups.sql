@@ -24,12 +24,12 @@ RETURNING txn_id
 -- name: reserveRefund
 -- Reserves a pending refund's amount on its payment, once, when it fits.
 --
--- $1 the refund's id.
+-- $1 the refund's id, $2 null, or the amount that judgeRemembered found to fit.
 -- A row: `decision` is `reserved` (now or before), `waiting` (its payment is pending, or not there
 -- and may still come, or an earlier refund of it is undecided), `locked` (somebody else has its
 -- payment, and nothing was written), `unasked` (the provider has to be asked for the refunds that
 -- it made of the payment before the ledger was set back), `remembered` (something is known of what
--- was given back or told before that: reserveRemembered decides), or why it can never be given
+-- was given back or told before that: judgeRemembered decides), or why it can never be given
 -- back: `payment_not_refundable`, `amount_exceeds_refundable`. No row: the refund is final, or
 -- somebody else has it.
 --
@@ -70,11 +70,13 @@ WITH refund AS MATERIALIZED (
 ), judged AS MATERIALIZED (
   SELECT
     payment.txn_id AS payment_id, payment.currency,
-    coalesce(refund.requested_amount, payment.amount - payment.refund_reserved) AS amount,
+    coalesce($2::bigint, refund.requested_amount, payment.amount - payment.refund_reserved)
+      AS amount,
     CASE
       WHEN refund.amount IS NOT NULL THEN 'reserved'
       WHEN EXISTS (SELECT FROM locked)
         THEN CASE WHEN EXISTS (SELECT FROM ahead) THEN 'behind' ELSE 'locked' END
+      WHEN $2::bigint IS NOT NULL THEN 'fits'
       WHEN EXISTS (
         SELECT FROM ledger.told
         WHERE told.txn_id = $1 AND told.state = 'failed' AND told.adopted_at IS NULL
@@ -130,23 +132,24 @@ SELECT CASE decision WHEN 'fits' THEN 'reserved' WHEN 'behind' THEN 'waiting' EL
   AS decision
 FROM judged
 
--- name: reserveRemembered
--- The same of a refund of which, or of whose payment, something is known from before the ledger was
--- set back: what was told of it, or what the provider shows under its id, is what becomes of it,
--- and what others are known to have got is nobody else's.
+-- name: judgeRemembered
+-- What becomes of a refund of which, or of whose payment, something is known from before the ledger
+-- was set back: what was told of it, or what the provider shows under its id, and what others are
+-- known to have got is nobody else's.
 --
 -- $1 the refund's id.
--- A row: `decision` as reserveRefund has it, or `failed`: it failed before, and `code` and
--- `message` say why. A known one whose payment has no room for it, which nothing here can have led
--- to, waits.
+-- A row: `decision` as reserveRefund has it, which is left to do what follows from it: `fits` is
+-- for it to reserve `amount`. Or `failed`: it failed before, and `code` and `message` say why. A
+-- known one whose payment has no room for it, which nothing here can have led to, waits.
 --
--- It is a statement of its own after reserveRefund, in its transaction: the refund and its payment
--- are locked since then, so here is seen what others reserved until they gave those locks up.
+-- It comes after reserveRefund, in its transaction: the refund and its payment are locked since
+-- then, so here is seen what others reserved until they gave those locks up, and nobody reserves
+-- anything before reserveRefund comes again.
 WITH refund AS MATERIALIZED (
   SELECT txn_id, partner_id, payment_id, requested_amount, created_at FROM ledger.transactions
   WHERE txn_id = $1 AND kind = 'refund' AND settled_at IS NULL
 ), payment AS MATERIALIZED (
-  SELECT target.txn_id, target.state, target.currency, target.refund_reserved,
+  SELECT target.state, target.refund_reserved,
          coalesce(target.amount_captured, target.amount) AS amount
   FROM ledger.transactions AS target
   JOIN refund ON target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
@@ -163,55 +166,40 @@ WITH refund AS MATERIALIZED (
 ), remembered AS MATERIALIZED (
   -- What was told comes before what the provider says by now.
   SELECT DISTINCT ON (txn_id) * FROM known ORDER BY txn_id, rank
-), judged AS MATERIALIZED (
-  SELECT
-    payment.txn_id AS payment_id, payment.currency, own.failure_code AS code,
-    own.failure_message AS message,
-    coalesce(
-      refund.requested_amount, own.amount, payment.amount - payment.refund_reserved - others.amount
-    ) AS amount,
-    CASE
-      WHEN own.failure_code IS NOT NULL THEN 'failed'
-      WHEN payment.state = 'pending' THEN 'waiting'
-      WHEN payment.state IS NULL AND refund.created_at > now() - interval '1 day' THEN 'waiting'
-      WHEN payment.state IS NULL OR payment.state NOT IN ('succeeded', 'captured')
-        THEN 'payment_not_refundable'
-      WHEN own.txn_id IS NOT NULL THEN CASE
-        WHEN payment.refund_reserved + coalesce(refund.requested_amount, own.amount)
-          <= payment.amount THEN 'fits'
-        ELSE 'waiting'
-      END
-      WHEN payment.refund_reserved + others.amount >= payment.amount
-        OR payment.refund_reserved + others.amount + refund.requested_amount > payment.amount
-        THEN 'amount_exceeds_refundable'
-      ELSE 'fits'
-    END AS decision
-  FROM refund
-  LEFT JOIN payment ON true
-  LEFT JOIN remembered AS own ON own.txn_id = refund.txn_id
-  CROSS JOIN LATERAL (
-    SELECT coalesce(sum(remembered.amount), 0)::bigint AS amount FROM remembered
-    WHERE remembered.txn_id <> refund.txn_id AND remembered.failure_code IS NULL
-      AND NOT EXISTS (
-        SELECT FROM ledger.transactions AS other
-        WHERE other.txn_id = remembered.txn_id
-          AND (other.amount IS NOT NULL OR other.settled_at IS NOT NULL)
-      )
-  ) AS others
-), held AS (
-  UPDATE ledger.transactions AS target
-  SET refund_reserved = target.refund_reserved + judged.amount, version = target.version + 1
-  FROM judged
-  WHERE target.txn_id = judged.payment_id AND judged.decision = 'fits'
-    AND target.refund_reserved + judged.amount <= coalesce(target.amount_captured, target.amount)
-), named AS (
-  UPDATE ledger.transactions AS target
-  SET amount = judged.amount, currency = judged.currency, version = target.version + 1
-  FROM judged
-  WHERE target.txn_id = $1 AND judged.decision = 'fits'
+), others AS (
+  -- What they are known to have got, and have yet to reserve.
+  SELECT coalesce(sum(remembered.amount), 0)::bigint AS amount FROM remembered
+  WHERE remembered.txn_id <> $1 AND remembered.failure_code IS NULL AND NOT EXISTS (
+    SELECT FROM ledger.transactions AS other
+    WHERE other.txn_id = remembered.txn_id
+      AND (other.amount IS NOT NULL OR other.settled_at IS NOT NULL)
+  )
 )
-SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision, code, message
-FROM judged
+SELECT
+  CASE
+    WHEN own.failure_code IS NOT NULL THEN 'failed'
+    WHEN payment.state = 'pending' THEN 'waiting'
+    WHEN payment.state IS NULL AND refund.created_at > now() - interval '1 day' THEN 'waiting'
+    WHEN payment.state IS NULL OR payment.state NOT IN ('succeeded', 'captured')
+      THEN 'payment_not_refundable'
+    WHEN own.txn_id IS NOT NULL THEN CASE
+      WHEN payment.refund_reserved + coalesce(refund.requested_amount, own.amount)
+        <= payment.amount THEN 'fits'
+      ELSE 'waiting'
+    END
+    WHEN payment.refund_reserved + others.amount >= payment.amount
+      OR payment.refund_reserved + others.amount + refund.requested_amount > payment.amount
+      THEN 'amount_exceeds_refundable'
+    ELSE 'fits'
+  END AS decision,
+  coalesce(
+    refund.requested_amount, own.amount, payment.amount - payment.refund_reserved - others.amount
+  ) AS amount,
+  own.failure_code AS code, own.failure_message AS message
+FROM refund
+LEFT JOIN payment ON true
+LEFT JOIN remembered AS own ON own.txn_id = refund.txn_id
+CROSS JOIN others
 
 -- name: lockBoth
 -- Locks what follows a payment, and then the payment, by waiting for whoever has them.

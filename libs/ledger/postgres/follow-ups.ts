@@ -30,7 +30,7 @@ import { findFollowUp, listRefunds, readStates } from './transactions.ts';
 const sql = loadStatements(import.meta.url, 'follow-ups.sql', [
   'postFollowUp',
   'reserveRefund',
-  'reserveRemembered',
+  'judgeRemembered',
   'lockBoth',
   'dueSoon',
   'dueNow',
@@ -152,10 +152,16 @@ async function judge(
   { kind, txnId }: FollowUpPosting['followUp'],
 ): Promise<Judged | undefined> {
   if (kind !== 'refund') return (await tx.query<Judged>(sql.reserveClosing, [txnId]))[0];
-  const [judged] = await tx.query<Judged>(sql.reserveRefund, [txnId]);
+  const [judged] = await tx.query<Judged>(sql.reserveRefund, [txnId, null]);
   if (judged?.decision !== 'remembered') return judged;
-  return (await tx.query<Judged>(sql.reserveRemembered, [txnId]))[0];
+  const [remembered] = await tx.query<Remembered>(sql.judgeRemembered, [txnId]);
+  if (remembered?.decision !== 'fits') return remembered;
+  return (await tx.query<Judged>(sql.reserveRefund, [txnId, remembered.amount]))[0];
 }
+
+/** What is known from before decides it, and `fits` leaves its amount to be reserved. */
+type Remembered = Omit<Judged, 'decision'> &
+  ({ decision: Judged['decision'] } | { decision: 'fits'; amount: bigint });
 
 /** The end of one that no provider has to be asked for. */
 function endOf({ decision, code, message }: Judged): FollowUpEnd {
