@@ -287,7 +287,11 @@ function prepareGiveBack(fields: URLSearchParams): Prepared {
   };
 }
 
-/** What came of giving back one. @throws what says nothing of it, such as a database that is away. */
+/**
+ * What came of giving back one.
+ *
+ * @throws what says nothing of it, such as a database that is away.
+ */
 async function orWhyNot(
   given: Promise<void>,
 ): Promise<{ outcome: 'done' | 'refused' | 'unknown'; why?: string }> {
