@@ -7,6 +7,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -14,6 +15,7 @@ import {
   statSync,
   symlinkSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LauncherError } from '../errors.ts';
@@ -139,6 +141,38 @@ function reachablePrograms(program: PostgresProgram, target: string, user: Syste
     renameSync(next, copy);
   }
   return join(copy, 'bin');
+}
+
+/** What a shell does not take as it is between double quotes (POSIX, "Shell Command Language"). */
+const changedInQuotes = /[$`"\\]/;
+
+/**
+ * Gives the work a folder of the programs whose path a shell takes as it is: initdb has one run
+ * `postgres` by its whole path, in double quotes. Where theirs is another, such as in a clone whose
+ * path has a dollar sign, it is that of a copy, which is removed when the work is done.
+ *
+ * @throws LauncherError where they were installed there and cannot be copied.
+ */
+export async function withQuotedPrograms<Result>(
+  { bin, movable }: PostgresProgram,
+  installation: Installation,
+  work: (bin: string) => Promise<Result>,
+): Promise<Result> {
+  if (!changedInQuotes.test(installation.bin)) return work(installation.bin);
+  if (movable === undefined) {
+    throw new LauncherError(
+      `${bin}: PostgreSQL's initdb cannot be run by a path with one of $, \`, " and \\ in it: put another on PATH`,
+    );
+  }
+  const copy = mkdtempSync(join(tmpdir(), 'triplock-initdb-'));
+  try {
+    cpSync(movable, copy, { recursive: true, verbatimSymlinks: true });
+    const { user } = installation;
+    if (user !== undefined) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, copy]);
+    return await work(join(copy, 'bin'));
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
 }
 
 function canRun(user: SystemUser, [file, ...args]: readonly [string, ...string[]]): boolean {

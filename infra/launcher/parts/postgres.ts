@@ -20,6 +20,7 @@ import {
   clearRemains,
   type Installation,
   locatePostgres,
+  withQuotedPrograms,
   type PostgresProgram,
 } from './postgres-data.ts';
 import { askVersion, cached, findOnPath, resolved } from './programs.ts';
@@ -49,7 +50,7 @@ async function command(program: PostgresProgram, site: Site): Promise<Command> {
   const installation = locatePostgres(session, { program, folder: site.folder });
   const cluster = join(installation.folder, 'cluster');
   if (existsSync(cluster)) await clearRemains(session, cluster);
-  else await initialise(session, installation);
+  else await initialise(session, program, installation);
   const options = {
     listen_addresses: '127.0.0.1',
     port: String(ports['port']),
@@ -66,7 +67,11 @@ async function command(program: PostgresProgram, site: Site): Promise<Command> {
 }
 
 /** Makes an empty cluster. It gets its name last, so that one that was cut off is made again. */
-async function initialise(session: Session, installation: Installation): Promise<void> {
+async function initialise(
+  session: Session,
+  program: PostgresProgram,
+  installation: Installation,
+): Promise<void> {
   const passwordFile = join(installation.folder, 'password');
   const next = join(installation.folder, 'cluster.next');
   rmSync(next, { recursive: true, force: true });
@@ -75,11 +80,17 @@ async function initialise(session: Session, installation: Installation): Promise
   try {
     const access = ['--username=postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`];
     const text = ['--encoding=UTF8', '--locale=C'];
-    await runTool(session, {
-      name: 'initdb',
-      doing: 'making an empty PostgreSQL cluster',
-      command: postgresCommand(installation, 'initdb', ['-D', next, ...access, ...text]),
-    });
+    await withQuotedPrograms(program, installation, (bin) =>
+      runTool(session, {
+        name: 'initdb',
+        doing: 'making an empty PostgreSQL cluster',
+        command: postgresCommand({ ...installation, bin }, 'initdb', [
+          ...['-D', next],
+          ...access,
+          ...text,
+        ]),
+      }),
+    );
   } finally {
     rmSync(passwordFile, { force: true });
   }
@@ -130,7 +141,8 @@ async function withServer(
 const oldestMajor = 15;
 
 /** The binaries that npm installed, else those on PATH. */
-async function findPostgres(session: Session): Promise<PostgresProgram> {
+/** PostgreSQL's programs for this machine: npm's, else those on PATH. */
+export async function findPostgres(session: Session): Promise<PostgresProgram> {
   const packaged = await fromNpm(session);
   if (packaged !== undefined) return packaged;
   const found = findOnPath('postgres');
