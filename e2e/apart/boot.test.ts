@@ -92,6 +92,7 @@ const hostile: readonly (readonly [RegExp, string])[] = [
   [/^STRIPE_API_KEY$/, 'sk_test_hunter2'],
   [/^STRIPE_API_URL$/, 'https://api.stripe.com.evil.example'],
   [/_EMULATOR_HOST$/, '127.0.0.1:1'],
+  [/^ADMIN_HOST$/, '0.0.0.0'],
   [/^REDIS_URL$/, 'redis://:hunter2@redis:6379'],
   [/^KAFKA_BROKERS$/, 'hunter2:9092'],
   [/DATABASE_URL$|^LEDGER_COPY_URL$/, 'postgres://nobody:hunter2@db/nothing?sslmode=require'],

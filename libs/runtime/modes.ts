@@ -12,8 +12,10 @@ type Refusal = (setting: {
   isAllowed(exemption: Exemption): boolean;
 }) => string | undefined;
 
-/** Settings that let production go without TLS where the network itself keeps others out. */
-export type Exemption = `ALLOW_INSECURE_${'DATABASE' | 'REDIS' | 'KAFKA'}`;
+/**
+ * Settings that let production go without TLS and logins where the network itself keeps others out.
+ */
+export type Exemption = `ALLOW_INSECURE_${'DATABASE' | 'REDIS' | 'KAFKA' | 'ADMIN'}`;
 
 /**
  * Every one of these is asked of every setting of every service and command, by what the setting is
@@ -40,12 +42,29 @@ const refusedInProduction: readonly Refusal[] = [
     isText(value, /^redis:/i) && !isAllowed('ALLOW_INSECURE_REDIS')
       ? 'it has no TLS: give rediss://, or ALLOW_INSECURE_REDIS=true where the network keeps others out'
       : undefined,
+  ({ value, isAllowed }) =>
+    isText(value, /^rediss:/i) &&
+    new URL(value).password === '' &&
+    !isAllowed('ALLOW_INSECURE_REDIS')
+      ? 'it logs in as nobody, so whoever reaches it changes the claims: give rediss://USER:PASSWORD@…, or ALLOW_INSECURE_REDIS=true where the network keeps others out'
+      : undefined,
   ({ name, value, values, isAllowed }) =>
     name.endsWith('KAFKA_BROKERS') &&
     value !== undefined &&
     values['KAFKA_TLS'] !== 'on' &&
     !isAllowed('ALLOW_INSECURE_KAFKA')
       ? 'Kafka is spoken to without TLS: give KAFKA_TLS=on, or ALLOW_INSECURE_KAFKA=true where the network keeps others out'
+      : undefined,
+  ({ name, value, values, isAllowed }) =>
+    name.endsWith('KAFKA_BROKERS') &&
+    value !== undefined &&
+    values['KAFKA_USERNAME'] === undefined &&
+    !isAllowed('ALLOW_INSECURE_KAFKA')
+      ? 'nobody logs in to Kafka, so whoever reaches it has payments made: give KAFKA_USERNAME and KAFKA_PASSWORD, or ALLOW_INSECURE_KAFKA=true where the network keeps others out'
+      : undefined,
+  ({ name, value, isAllowed }) =>
+    name === 'ADMIN_HOST' && isEveryAddress(value) && !isAllowed('ALLOW_INSECURE_ADMIN')
+      ? 'the admin port has no login, and so it is on every network of this machine: give one address, or ALLOW_INSECURE_ADMIN=true where the network keeps others out'
       : undefined,
   ({ value, isAllowed }) =>
     isText(value, /^postgres(ql)?:/i) && !hasTls(value) && !isAllowed('ALLOW_INSECURE_DATABASE')
@@ -105,6 +124,14 @@ const readUntabled = /_EMULATOR_HOST$|^NODE_TLS_REJECT_UNAUTHORIZED$/;
 
 function isText(value: unknown, form: RegExp): value is string {
   return typeof value === 'string' && form.test(value);
+}
+
+/** Whether a server that listens there does so on all addresses, however that is written. */
+function isEveryAddress(value: unknown): boolean {
+  if (typeof value !== 'string') return false;
+  const host = value.includes(':') ? `[${value.replaceAll(/[[\]]/g, '')}]` : value;
+  if (!URL.canParse(`http://${host}`)) return false;
+  return /^(0\.0\.0\.0|\[::(ffff:0:0)?\])$/.test(new URL(`http://${host}`).hostname);
 }
 
 /** Another port of Stripe's host is nobody else's, and has every call end unknown. */

@@ -26,10 +26,14 @@ const exemption = withDefault(oneOf(['true', 'false']), 'false' as const);
 /** What is refused at boot, and what production may do without. Commands have them as well. */
 export const modeSettings = {
   TRIPLOCK_MODE: withDefault(mode, 'production'),
-  /** Databases, Redis and Kafka without TLS, where the network itself keeps others out. */
+  /**
+   * Databases, Redis and Kafka without TLS, the latter two without a login, and an admin port on
+   * every address: where the network itself keeps others out.
+   */
   ALLOW_INSECURE_DATABASE: exemption,
   ALLOW_INSECURE_REDIS: exemption,
   ALLOW_INSECURE_KAFKA: exemption,
+  ALLOW_INSECURE_ADMIN: exemption,
 } satisfies Record<Exemption, unknown> & SettingsTable;
 
 /** The settings that every service has; a service's own table is spread after them. */

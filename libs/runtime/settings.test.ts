@@ -149,6 +149,8 @@ const modes = {
   REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
   KAFKA_BROKERS: withDefault(addresses, undefined),
   KAFKA_TLS: withDefault(oneOf(['on', 'off']), 'off'),
+  KAFKA_USERNAME: withDefault(text, undefined),
+  ADMIN_HOST: withDefault(text, '127.0.0.1'),
 };
 
 /** The settings that are refused, by their names. */
@@ -181,11 +183,23 @@ test('production takes what is encrypted and live, and by name what is not encry
   const good = {
     STRIPE_API_KEY: 'sk_live_1',
     STRIPE_API_URL: 'https://api.stripe.com',
-    REDIS_URL: 'rediss://redis',
+    REDIS_URL: 'rediss://claims:secret@redis',
     KAFKA_BROKERS: 'kafka:9093',
     KAFKA_TLS: 'on',
+    KAFKA_USERNAME: 'gateway',
   };
   assert.deepEqual(refusedOf(good), []);
+  const { KAFKA_USERNAME: _, ...nobody } = { ...good, REDIS_URL: 'rediss://claims@redis' };
+  assert.deepEqual(refusedOf(nobody), ['REDIS_URL', 'KAFKA_BROKERS']);
+  const kept = { ALLOW_INSECURE_REDIS: 'true', ALLOW_INSECURE_KAFKA: 'true' };
+  assert.deepEqual(refusedOf({ ...nobody, ...kept }), []);
+  for (const everywhere of ['0.0.0.0', '::', '0', '0:0:0:0:0:0:0:0', '::ffff:0.0.0.0']) {
+    assert.deepEqual(refusedOf({ ADMIN_HOST: everywhere }), ['ADMIN_HOST'], everywhere);
+    assert.deepEqual(refusedOf({ ADMIN_HOST: everywhere, ALLOW_INSECURE_ADMIN: 'true' }), []);
+  }
+  for (const ADMIN_HOST of ['127.0.0.1', '10.0.0.5', '::1', 'localhost', 'fd00::5']) {
+    assert.deepEqual(refusedOf({ ADMIN_HOST }), [], ADMIN_HOST);
+  }
   for (const mode of [
     '',
     '?sslmode=disable',

@@ -30,9 +30,13 @@ export const usualLimits = {
   perConnectionMax: 100,
 };
 
-/** Addresses and networks (CIDR) of proxies, separated by commas. Never names: they can change. */
+/**
+ * Addresses and networks (CIDR) of proxies, separated by commas. Never names: they can change; and
+ * no network larger than those that are kept for private use (RFC 1918, RFC 4193), because nobody
+ * can vouch for everybody in it, and two halves are all there is.
+ */
 export const trustedProxies: Setting<readonly string[]> = {
-  expected: 'addresses or networks such as 10.0.0.0/8, separated by commas',
+  expected: 'addresses or networks such as 10.0.0.0/8 and no larger, separated by commas',
   parse(text) {
     const list = text.split(',').map((each) => each.trim());
     return list.every(isNetwork) ? list : undefined;
@@ -43,9 +47,16 @@ function isNetwork(text: string): boolean {
   const [address = '', bits, ...rest] = text.split('/');
   const version = isIP(address);
   if (version === 0 || rest.length > 0) return false;
-  // A network of no bits is everybody, whom nobody can vouch for.
-  const bitsMax = version === 4 ? 32 : 128;
-  return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= bitsMax);
+  if (bits === undefined) return true;
+  const [bitsMin, bitsMax] = version === 4 ? [8, 32] : [bitsMinOf(address), 128];
+  return /^[1-9]\d{0,2}$/.test(bits) && Number(bits) >= bitsMin && Number(bits) <= bitsMax;
+}
+
+/** Of IPv6. An IPv4 address that is written as one has its 32 bits behind the first 96. */
+function bitsMinOf(address: string): number {
+  const canonical = new URL(`http://[${address}]`).hostname;
+  if (/^\[f[cd]/.test(canonical)) return 7;
+  return canonical.startsWith('[::') ? 96 + 8 : 16;
 }
 
 /** The gateway's settings. */

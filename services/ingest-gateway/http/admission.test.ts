@@ -74,10 +74,17 @@ test('what a caller says of its address counts only when a trusted proxy says it
 test('trusted proxies are addresses and networks, and never everybody', () => {
   const good = '10.0.0.0/8, 192.0.2.1,2001:db8::/32';
   assert.deepEqual(trustedProxies.parse(good), ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32']);
+  for (const largest of ['fc00::/7', '2001::/16', '::ffff:10.0.0.0/104']) {
+    assert.deepEqual(trustedProxies.parse(largest), [largest]);
+  }
   for (const malformed of [
     'proxy',
     '10.0.0.0/33',
     '0.0.0.0/0',
+    '0.0.0.0/1,128.0.0.0/1',
+    '::/1,8000::/1',
+    '::ffff:0:0/96',
+    'fe80::/10',
     '10.0.0.0/',
     '10.0.0.0/8/8',
     ',',
