@@ -196,6 +196,32 @@ test('no page elsewhere and nobody without the token of the home arms a crash po
   assert.equal((await closed(order, 'POST')).status, 403, 'without a token nobody may');
 });
 
+test('what a page has a browser send is refused, whatever it asks for', async (t) => {
+  const ask = await startAdmin(t, {
+    routes: { 'POST /audit': () => Promise.reject(new Error('it was begun')) },
+  });
+  const pages: Record<string, string>[] = [
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    // As for an image, and as a form of this very port would.
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-origin' },
+    // By a name that was made to point here.
+    { host: 'evil.example' },
+  ];
+  for (const headers of pages) {
+    for (const [path, method] of [
+      ['/audit', 'POST'],
+      ['/metrics', 'GET'],
+      ['/readyz', 'GET'],
+    ] as const) {
+      assert.equal((await ask(path, method, headers)).status, 403, JSON.stringify(headers));
+    }
+  }
+  // A person has typed the address.
+  assert.equal((await ask('/readyz', 'GET', { 'sec-fetch-site': 'none' })).status, 200);
+});
+
 test('in production there are no crash points to see or to arm', async (t) => {
   const ask = await startAdmin(t);
   assert.equal((await ask('/crash-points')).status, 404);
@@ -205,13 +231,13 @@ test('in production there are no crash points to see or to arm', async (t) => {
 test("a service's own routes are served beside, and their errors are a 500", async (t) => {
   const ask = await startAdmin(t, {
     routes: {
-      'GET /audit': async (query) => ({ status: 200, body: { wait: query.get('wait') } }),
+      'POST /audit': async (query) => ({ status: 200, body: { wait: query.get('wait') } }),
       'GET /bug': () => Promise.reject(new Error('no such table')),
     },
   });
-  assert.deepEqual(await ask('/audit?wait=60'), { status: 200, text: '{"wait":"60"}' });
+  assert.deepEqual(await ask('/audit?wait=60', 'POST'), { status: 200, text: '{"wait":"60"}' });
   assert.equal((await ask('/bug')).status, 500);
-  assert.equal((await ask('/audit', 'POST')).status, 404);
+  assert.equal((await ask('/audit')).status, 404);
   assert.equal((await ask('/nowhere')).status, 404);
 });
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { refusedControl } from './control-access.ts';
+import { refusedControl, refusedPage } from './control-access.ts';
 import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
 import { createBoundedServer } from './http-connections.ts';
 import { withDeadline } from './loop.ts';
@@ -41,7 +41,7 @@ const readinessTimeoutMs = 2_000;
 /**
  * Serves `/healthz` (the event loop turns), `/readyz` (every dependency was really asked),
  * `/metrics` (`?name[]=…&name[]=…`: those alone), and `/crash-points` where those may be armed.
- * Rejects when the port is taken.
+ * Programs ask it: what a page has a browser send is refused, and GET has no effect. Rejects when the port is taken.
  */
 export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
   const server = createBoundedServer((request, response) => {
@@ -65,6 +65,8 @@ type Answer = { status: number; body: unknown; text?: boolean };
 const notFound: Answer = { status: 404, body: { error: 'not found' } };
 
 async function answer(request: IncomingMessage, options: AdminOptions): Promise<Answer> {
+  const page = refusedPage(request, options.host);
+  if (page !== undefined) return { status: 403, body: { error: page } };
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://admin');
   if (pathname === '/crash-points' && options.crashPoints !== noCrashPoints) {
     const refused = refusedControl(request, options.controlToken);

@@ -43,6 +43,21 @@ export function refusedVisit({ headers, socket }: Visit): string | undefined {
   return undefined;
 }
 
+/**
+ * Why a request cannot be from a program; `undefined` when it may be. Browsers say of a page's
+ * requests where the page is from (`Origin`; `Sec-Fetch-Site`, which is `none` for an address that
+ * a person has typed), also of those that pages make unasked, such as for an image. Over plain HTTP
+ * they say neither of a page whose name was made to point here (DNS rebinding): a server that only
+ * this machine reaches goes by its Host as well. What else may call one on a network is not known.
+ */
+export function refusedPage(visit: Visit, boundTo: string): string | undefined {
+  const { origin, 'sec-fetch-site': site = 'none' } = visit.headers;
+  if (origin !== undefined || site !== 'none') return 'pages may not ask';
+  return isLoopback(boundTo) ? refusedVisit(visit) : undefined;
+}
+
+const isLoopback = (host: string) => host === 'localhost' || /^127\.|^::1$/.test(host);
+
 function isOwnName(name: string, localAddress: string | undefined): boolean {
   if (isIP(name) === 0) return !name.includes('.');
   return /^127\.|^::1$/.test(name) || name === localAddress?.replace(/^::ffff:/, '');

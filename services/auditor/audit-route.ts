@@ -24,7 +24,7 @@ type Job = {
 };
 
 /**
- * `GET /audit`: audits now and answers with the result. `?final=true` says that waiting is over:
+ * `POST /audit`: audits now and answers with the result. `?final=true` says that waiting is over:
  * what is still in flight is then drift. `?full=true` compares all closed slices again, and
  * `?everything=true` also lists all that the provider has and not only what is new. 503 when
  * PostgreSQL or Kafka cannot be asked.

@@ -53,7 +53,7 @@ export type Auditor = Compared & {
 /** What waits for somebody who is none of us: the oldest ids, 100 at most, and since when. */
 export type Waiting = { for: string; ids: readonly string[]; since: Date };
 
-/** What an audit says: the body of `GET /audit`. */
+/** What an audit says: the body of `POST /audit`. */
 export type AuditResult = {
   /** No drift. It is the last word only when everything has `settledDown`. */
   ok: boolean;

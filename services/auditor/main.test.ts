@@ -42,7 +42,7 @@ async function anAuditor(context: TestContext) {
   return {
     auditor,
     audit: async (query = '') =>
-      (await (await auditor.admin(`/audit${query}`)).json()) as AuditResult,
+      (await (await auditor.admin(`/audit${query}`, 'POST')).json()) as AuditResult,
     topic: { brokers, topic },
     pubsub,
     system: wholeSystem(ownersOf(store)),

@@ -103,7 +103,7 @@ await runService(auditor, readConfig, async (config, service) => {
       pubsub: () => events.ping(),
       kafka: () => accepted.ping(),
     },
-    routes: { 'GET /audit': auditRoute(auditor) },
+    routes: { 'POST /audit': auditRoute(auditor) },
   });
 
   function offsetsOf(topic: string, groupId: string) {

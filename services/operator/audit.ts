@@ -276,6 +276,7 @@ async function askThrough({ auditorUrl, query, signal, heard }: Question): Promi
   const asked = new URLSearchParams(query);
   for (;;) {
     const answer = await fetch(new URL(`/audit?${asked.toString()}`, auditorUrl), {
+      method: 'POST',
       signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]),
     });
     if (!answer.ok) {

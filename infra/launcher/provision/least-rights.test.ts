@@ -110,7 +110,9 @@ test('every service works with the rights of its row, over TLS and logged in, an
   const auditor = started.find(({ name }) => name === 'auditor')!;
   await eventually(
     async () => {
-      const { counts } = (await (await auditor.admin('/audit')).json()) as { counts: Counts };
+      const { counts } = (await (await auditor.admin('/audit', 'POST')).json()) as {
+        counts: Counts;
+      };
       const expected = { accepted: 2, ledger: 1, deadLettered: 1, published: 1, inbox: 1 };
       assert.partialDeepStrictEqual(counts, expected);
       return true;
