@@ -3,6 +3,7 @@ export * from './concurrency.ts';
 export * from './control-access.ts';
 export * from './crash-points.ts';
 export * from './http-connections.ts';
+export * from './http-documents.ts';
 export * from './logger.ts';
 export * from './loop.ts';
 export * from './metrics.ts';

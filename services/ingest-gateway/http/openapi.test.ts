@@ -88,6 +88,23 @@ test('what a 404 of an unknown path points at is there, without an API key', asy
   }
 });
 
+test('a document is the same bytes for everybody, and whoever has them by their tag gets no more', async (t) => {
+  const edge = await startEdge(t);
+  for (const path of ['/openapi.json', '/docs', '/docs/static/swagger-ui-bundle.js']) {
+    const { status, headers, body } = await edge.exchange(httpRequest(`GET ${path}`));
+    assert.deepEqual([status, headers['cache-control']], [200, 'no-cache'], path);
+    assert.match(headers['etag']!, /^"[\w-]{22}"$/);
+    assert.ok(body.length > 100);
+    for (const known of [headers['etag'], `"other", W/${headers['etag']}`, '*']) {
+      const again = await edge.exchange(httpRequest(`GET ${path}`, { 'If-None-Match': known }));
+      assert.deepEqual([again.status, again.body], [304, ''], `${path} ${known}`);
+      assert.equal(again.headers['etag'], headers['etag']);
+    }
+    const other = await edge.exchange(httpRequest(`GET ${path}`, { 'If-None-Match': '"other"' }));
+    assert.equal(other.body, body);
+  }
+});
+
 async function openDocs(t: TestContext) {
   const edge = await startEdge(t);
   const get = (path: string) =>

@@ -1,4 +1,4 @@
-import { fastifySwagger } from '@fastify/swagger';
+import { fastifySwagger, type StaticDocumentSpec } from '@fastify/swagger';
 import { fastifySwaggerUi } from '@fastify/swagger-ui';
 import {
   acceptedCancellationSchema,
@@ -31,7 +31,8 @@ import {
   webhookSecretSchema,
   webhookTestSchema,
 } from '@triplock/contracts';
-import type { FastifyInstance } from 'fastify';
+import { createDocument, hasDocument, type HttpDocument } from '@triplock/runtime';
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 
 const info = {
   title: 'Triplock',
@@ -128,9 +129,31 @@ export async function documentOpenApi(app: FastifyInstance): Promise<void> {
       withRequestId((made as { openapiObject: unknown }).openapiObject as Described),
     refResolver: { buildLocalReference: (json) => json.$id as keyof typeof schemas },
   });
-  app.get('/openapi.json', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
-    reply.type('application/json').send(renderOpenApi(app)),
+  const made = once(() => createDocument('application/json', renderOpenApi(app)));
+  // No request pays for making it; and no route can be added any more.
+  app.addHook('onReady', async () => void made());
+  app.get(
+    '/openapi.json',
+    { config: { access: 'public' }, schema: { hide: true } },
+    (request, reply) => sendDocument(request, reply, made()),
   );
+}
+
+/** Sends bytes that were made once, or says that whoever asks has them. */
+function sendDocument(
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+  document: HttpDocument,
+): FastifyReply {
+  // Asked for again each time, by the tag, since the next version may have another one.
+  reply.header('cache-control', 'no-cache').header('etag', document.tag);
+  if (hasDocument(headers, document)) return reply.code(304).send();
+  return reply.type(document.type).send(document.bytes);
+}
+
+function once<Value>(make: () => Value): () => Value {
+  let made: { value: Value } | undefined;
+  return () => (made ??= { value: make() }).value;
 }
 
 const requestIdHeader = {
@@ -175,24 +198,60 @@ const policy = {
   'frame-ancestors': "'none'",
 };
 
+/** What the page is made of: itself, with and without a slash, and what it names. */
+const pages = [
+  '/docs',
+  '/docs/',
+  '/docs/json',
+  '/docs/yaml',
+  '/docs/static/swagger-initializer.js',
+  '/docs/static/swagger-ui.css',
+  '/docs/static/index.css',
+  '/docs/static/swagger-ui-bundle.js',
+  '/docs/static/swagger-ui-standalone-preset.js',
+  '/docs/static/favicon-16x16.png',
+  '/docs/static/favicon-32x32.png',
+];
+
 /**
  * Serves the OpenAPI document as a page at `/docs`, by Swagger UI from this process alone: it works
  * without a network and needs no API key. What it is asked to try goes to this gateway.
  */
 export async function addDocsPage(app: FastifyInstance): Promise<void> {
-  await app.register(async (docs) => {
-    docs.addHook('onRoute', (route) => {
-      route.config = { ...route.config, access: 'public' };
-    });
-    docs.addHook('onSend', async (_request, reply) => {
-      reply.header('X-Content-Type-Options', 'nosniff').header('Referrer-Policy', 'no-referrer');
-    });
-    await docs.register(fastifySwaggerUi, {
-      routePrefix: '/docs',
-      staticCSP: policy,
-      // Without the bar on top, which asks for the address of another document.
-      uiConfig: { layout: 'BaseLayout', deepLinking: true },
-      theme: { title: 'Triplock' },
-    });
+  let made = new Map<string, HttpDocument>();
+  app.addHook('onReady', async () => {
+    made = await makePages({ document: app.swagger() as StaticDocumentSpec['document'] });
   });
+  const headers = {
+    'Content-Security-Policy': Object.entries(policy)
+      .map((each) => `${each.join(' ')};`)
+      .join(' '),
+    'X-Content-Type-Options': 'nosniff',
+    'Referrer-Policy': 'no-referrer',
+  };
+  for (const page of pages) {
+    app.get(page, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) =>
+      sendDocument(request, reply.headers(headers), made.get(page)!),
+    );
+  }
+}
+
+/** Has Swagger UI answer once for each page, in a server that nobody reaches, and keeps that. */
+async function makePages(specification: StaticDocumentSpec): Promise<Map<string, HttpDocument>> {
+  const maker = fastify();
+  await maker.register(fastifySwagger, { mode: 'static', specification });
+  await maker.register(fastifySwaggerUi, {
+    routePrefix: '/docs',
+    // Without the bar on top, which asks for the address of another document.
+    uiConfig: { layout: 'BaseLayout', deepLinking: true },
+    theme: { title: 'Triplock' },
+  });
+  const made = new Map<string, HttpDocument>();
+  for (const page of pages) {
+    const { statusCode, headers, rawPayload } = await maker.inject(page);
+    if (statusCode !== 200) throw new Error(`Swagger UI has no ${page}: ${statusCode}`);
+    made.set(page, createDocument(String(headers['content-type']), rawPayload));
+  }
+  await maker.close();
+  return made;
 }

@@ -1,8 +1,5 @@
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-
-/** A file that browsers get from here, with a tag that changes with its bytes. */
-export type Asset = { type: string; bytes: Buffer; tag: string };
+import { createDocument, type HttpDocument } from '@triplock/runtime';
 
 const own = (name: string) => new URL(`public/${name}`, import.meta.url);
 /** As it is published, whatever its package exports to code. */
@@ -20,16 +17,15 @@ const files: Readonly<Record<string, { type: string; from: readonly URL[] }>> = 
 };
 
 const lineEnd = Buffer.from('\n');
-const read = new Map<string, Asset>();
+const read = new Map<string, HttpDocument>();
 
 /** The file of that name; `undefined` when there is none. Read once. */
-export function assetOf(name: string): Asset | undefined {
+export function assetOf(name: string): HttpDocument | undefined {
   const known = read.get(name);
   const file = Object.hasOwn(files, name) ? files[name] : undefined;
   if (known !== undefined || file === undefined) return known;
   const bytes = Buffer.concat(file.from.flatMap((each) => [readFileSync(each), lineEnd]));
-  const tag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`;
-  const asset = { type: file.type, bytes, tag };
+  const asset = createDocument(file.type, bytes);
   read.set(name, asset);
   return asset;
 }

@@ -1,5 +1,5 @@
 import type { Database } from '@triplock/postgres';
-import type { CrashPoints, Logger } from '@triplock/runtime';
+import type { CrashPoints, HttpDocument, Logger } from '@triplock/runtime';
 import type { Config } from './config.ts';
 import type { FlowWatch } from './flow.ts';
 import type { Html } from './html.ts';
@@ -127,6 +127,8 @@ export type Answer =
   | { is: 'fragment'; html: Html }
   /** As JSON, bigints as numbers or texts as the commands' `--json` has them. */
   | { is: 'json'; body: unknown }
+  /** The same bytes for everybody, until the next version. */
+  | { is: 'document'; document: HttpDocument }
   /** A file to keep, such as CSV: in pieces, so that its size does not matter. */
   | { is: 'file'; name: string; type: string; pieces: AsyncIterable<string> | Iterable<string> }
   /** Server-sent events until either side ends them; `signal` aborts when the browser has gone. */

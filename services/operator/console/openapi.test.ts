@@ -122,4 +122,9 @@ test('the document describes every path and every act, and every reference leads
   const served = await ask('/openapi.json');
   assert.equal(served.status, 200, 'by nobody, who then knows how to log in');
   assert.deepEqual(JSON.parse(served.text), JSON.parse(text));
+  for (const path of ['/openapi.json', '/assets/console.css']) {
+    const { headers } = await ask(path);
+    const again = await ask(path, { headers: { 'if-none-match': String(headers['etag']) } });
+    assert.deepEqual([again.status, again.text], [304, ''], path);
+  }
 });

@@ -1,3 +1,5 @@
+import { createDocument } from '@triplock/runtime';
+import { toJson } from '../terminal.ts';
 import { actRoutes } from './acts-pages.ts';
 import type { Answer, Route } from './console.ts';
 import { readFlow, showFlow, tellFlow } from './flow-page.ts';
@@ -73,6 +75,8 @@ export const routes: readonly Route[] = [
 /** The OpenAPI document of the paths of the API, as `npm run generate` writes it down. */
 export const description = describeApi(routes);
 
+const document = createDocument('application/json', toJson(description));
+
 async function readDescription(): Promise<Answer> {
-  return { is: 'json', body: description };
+  return { is: 'document', document };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import { Readable } from 'node:stream';
-import { boundConnections, quickLimits } from '@triplock/runtime';
+import { boundConnections, hasDocument, quickLimits, type HttpDocument } from '@triplock/runtime';
 import {
   fastify,
   type FastifyHttpOptions,
@@ -78,13 +78,10 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
     refuse(console, new Refusal('not_found', words.refusals.noPath), { request, reply }),
   );
   app.get('/healthz', async (_, reply) => reply.send({ status: 'ok' }));
-  app.get<{ Params: { name: string } }>('/assets/:name', async ({ params, headers }, reply) => {
-    const asset = assetOf(params.name);
+  app.get<{ Params: { name: string } }>('/assets/:name', async (request, reply) => {
+    const asset = assetOf(request.params.name);
     if (asset === undefined) throw new Refusal('not_found', words.refusals.noFile);
-    reply.header('cache-control', 'no-cache').header('etag', asset.tag).type(asset.type);
-    return headers['if-none-match'] === asset.tag
-      ? reply.code(304).send()
-      : reply.send(asset.bytes);
+    return sendDocument(asset, { request, reply });
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(formType, { parseAs: 'string' }, (_, body, done) =>
@@ -156,6 +153,8 @@ function send(console: Console, answer: Answer, { request, reply }: Exchange): F
       return reply.type('text/html; charset=utf-8').send(answer.html.text);
     case 'json':
       return reply.type('application/json').send(toJson(answer.body));
+    case 'document':
+      return sendDocument(answer.document, { request, reply });
     case 'file':
       reply.header('content-disposition', `attachment; filename="${answer.name}"`);
       return reply.type(answer.type).send(Readable.from(answer.pieces));
@@ -167,6 +166,14 @@ function send(console: Console, answer: Answer, { request, reply }: Exchange): F
     default:
       return answer satisfies never;
   }
+}
+
+/** Asked for again each time, by its tag, since the next version may have another one. */
+function sendDocument(document: HttpDocument, { request, reply }: Exchange): FastifyReply {
+  reply.header('cache-control', 'no-cache').header('etag', document.tag).type(document.type);
+  return hasDocument(request.headers, document)
+    ? reply.code(304).send()
+    : reply.send(document.bytes);
 }
 
 /** Data of several lines goes as several lines of data, which a browser joins again. */
