@@ -1,5 +1,5 @@
 import {
-  boundConnections,
+  createGuardedServer,
   createRandom,
   quickLimits,
   refusedControl,
@@ -73,8 +73,13 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   };
 }
 
-// Several workers, each with as many charges under way as it may have.
-const connectionsMax = 4_096;
+const limits = {
+  ...quickLimits,
+  // Several workers, each with as many charges under way as it may have.
+  connectionsMax: 4_096,
+  // Longer than they keep a connection, so that they never send on one that was just closed.
+  idleConnectionMs: 75_000,
+};
 
 /** One server for both: the API under `/v1` and the controls under `/_simulator`. */
 async function buildServer(
@@ -84,12 +89,10 @@ async function buildServer(
   // A caller that holds its connection open must not hold up the end.
   const app = fastify({
     forceCloseConnections: true,
-    requestTimeout: quickLimits.requestTimeoutMs,
-    http: { headersTimeout: quickLimits.headTimeoutMs },
+    serverFactory: (handler) => createGuardedServer(handler, limits),
     // Controls mean what they say: nothing unknown is dropped, nothing is made to fit.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
   });
-  boundConnections(app.server, connectionsMax);
   // A refusal has no effect and takes no fault: it comes before a body is read.
   app.addHook('onRequest', async (request, reply) => {
     const refused = refusedVisit(request.raw);

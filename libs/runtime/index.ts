@@ -2,6 +2,7 @@ export * from './admin-server.ts';
 export * from './concurrency.ts';
 export * from './control-access.ts';
 export * from './crash-points.ts';
+export * from './http-callers.ts';
 export * from './http-connections.ts';
 export * from './http-documents.ts';
 export * from './logger.ts';

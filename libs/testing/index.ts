@@ -1,5 +1,6 @@
 export * from './builders.ts';
 export * from './containers.ts';
+export * from './crowds.ts';
 export * from './dynamodb.ts';
 export * from './events.ts';
 export * from './eventually.ts';

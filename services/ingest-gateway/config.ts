@@ -24,7 +24,8 @@ const many = integer({ min: 1, max: 100_000 });
  * are read of authenticated requests alone, heads at most 16 KiB: together less than 200 MiB.
  */
 export const usualLimits = {
-  connectionsMax: 4_096,
+  // Every request under way has one; each that is open takes 20 KiB, whatever it does.
+  connectionsMax: 2_048,
   requestsMax: 2_000,
   perPartnerMax: 1_000,
   perConnectionMax: 100,

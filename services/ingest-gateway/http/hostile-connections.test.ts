@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { callerAddress } from '@triplock/runtime';
 import { eventually } from '@triplock/testing';
 import { httpRequest, paymentRequest, startEdge, type Edge } from '../test/http-edge.ts';
-import type { HttpLimits } from './server.ts';
+import { httpLimits, type HttpLimits } from './server.ts';
 
 const crowd = 500;
 const smuggled = 'POST /v1/payments HTTP/1.1\r\nHost: smuggled\r\n\r\n';
@@ -71,7 +71,7 @@ test('five hundred idle connections keep no partner out', async (t) => {
 
 test('five hundred half-sent heads and bodies keep no partner out, and end when their time is up', async (t) => {
   const edge = await startEdge(t, {
-    limits: { headTimeoutMs: 3_000, requestTimeoutMs: 3_000, timeoutCheckMs: 50 },
+    limits: { headTimeoutMs: 3_000, requestTimeoutMs: 3_000, checkEveryMs: 50 },
   });
   const begun = [
     '',
@@ -110,15 +110,46 @@ test('floods of headers are refused and keep no partner out', async (t) => {
   await assertServed(edge);
 });
 
-test('a thousand requests sent without waiting for an answer are answered in order', async (t) => {
+test('as many requests as may wait on a connection are answered in order, and of more none is handled', async (t) => {
   const edge = await startEdge(t);
+  const { unansweredMax } = httpLimits;
   const connection = edge.connect();
-  const lines = Array.from({ length: 1_000 }, (_, at) =>
+  const lines = Array.from({ length: unansweredMax }, (_, at) =>
     at % 2 === 0 ? 'GET /healthz' : 'GET /no',
   );
-  connection.send(Buffer.concat(lines.map((line) => httpRequest(line))));
+  for (const round of [1, 2]) {
+    connection.send(Buffer.concat(lines.map((line) => httpRequest(line))));
+    for (const line of lines) {
+      const { status } = await connection.answer();
+      assert.equal(status, line === 'GET /no' ? 404 : 200, `${round}`);
+    }
+  }
+  const behind = Array.from({ length: 100 }, () => paymentRequest());
+  connection.send(Buffer.concat([...lines.map((line) => httpRequest(line)), ...behind]));
   for (const line of lines) {
     assert.equal((await connection.answer()).status, line === 'GET /no' ? 404 : 200);
+  }
+  assert.equal(await connection.ended, '');
+  assert.deepEqual(edge.handled, []);
+});
+
+test('after twenty refusals in a row one more is answered, and the connection ends', async (t) => {
+  const edge = await startEdge(t);
+  const stranger = { Authorization: 'Bearer nobody' };
+  for (const request of [
+    httpRequest('GET /no'),
+    paymentRequest(stranger),
+    httpRequest('PUT /docs'),
+  ]) {
+    const connection = edge.connect();
+    const ask = () => (connection.send(request), connection.answer());
+    for (let refused = 0; refused < 20; refused += 1) {
+      const { status, headers } = await ask();
+      assert.ok(status >= 400 && status < 500);
+      assert.notEqual(headers['connection'], 'close');
+    }
+    assert.equal((await ask()).headers['connection'], 'close');
+    assert.equal(await connection.ended, '');
   }
 });
 

@@ -21,8 +21,9 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   // Fastify closes after a body it did not read, and bytes that arrive on a closed connection can
   // destroy the answer on its way. Node reads the rest away instead, for `requestTimeoutMs` at
   // most. Not so when the client waits for a 100: nobody can tell whether the next bytes are the
-  // body.
-  if (request.headers.expect === undefined) reply.removeHeader('connection');
+  // body; nor when the connection ends anyway.
+  const staysOpen = reply.raw.shouldKeepAlive && request.headers.expect === undefined;
+  if (staysOpen) reply.removeHeader('connection');
   else reply.header('connection', 'close');
   // As bytes, because to a text Fastify would add a charset, and what it refuses by itself meets no
   // hook that takes it off.

@@ -1,9 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import { BlockList, isIPv6 } from 'node:net';
 import { Problem } from '@triplock/contracts';
 import { type CardNumbersIn, hasCardNumber, type PartnerId } from '@triplock/payments';
-import { boundConnections, saysOnce, type Logger } from '@triplock/runtime';
+import {
+  createGuardedServer,
+  saysOnce,
+  type ConnectionLimits,
+  type Logger,
+} from '@triplock/runtime';
 import {
   fastify,
   LogController,
@@ -93,8 +98,6 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
     reply.type('application/json').send('{"status":"ok"}'),
   );
   options.routes(app);
-  listenForExpectations(app);
-  boundConnections(app.server, limits.connectionsMax, () => renderProblem(unknownYet()));
   endStuckConnections(app, limits);
   await app.ready();
   return app;
@@ -113,15 +116,14 @@ function serverOptions(
     childLoggerFactory: (parent) => parent,
     genReqId: nameRequests(trustedProxies),
     bodyLimit: limits.bodyBytesMax,
-    requestTimeout: limits.requestTimeoutMs,
-    keepAliveTimeout: limits.idleConnectionMs,
+    // {@link checkBodyHead} lets a client that waits go on, after the checks.
+    serverFactory: (handler) =>
+      createGuardedServer(handler, limits, {
+        busyAnswer: () => renderProblem(unknownYet()),
+        judgesExpectations: true,
+      }),
     // Fastify's own limit of 100 would refuse an id before anyone was asked for a key.
     routerOptions: { maxParamLength: limits.uriBytesMax },
-    http: {
-      maxHeaderSize: limits.headBytesMax,
-      headersTimeout: limits.headTimeoutMs,
-      connectionsCheckingInterval: limits.timeoutCheckMs,
-    },
     // On shutdown a request that comes on an open connection is still served, and the connection
     // closed with its answer.
     return503OnClosing: false,
@@ -172,17 +174,6 @@ function refuseSecondLines({ raw }: FastifyRequest, _: unknown, done: (error?: P
   const several = (['host', 'authorization'] as const).find((header) => !saysOnce(raw, header));
   if (several === undefined) done();
   else done(new Problem('invalid_request', `Send one ${several} header, not several.`));
-}
-
-/**
- * Node would let every waiting client go on before anything was checked; {@link checkBodyHead}
- * does it after the checks. An expectation that nobody knows is ignored (RFC 9110, section 10.1.1).
- */
-function listenForExpectations(app: FastifyInstance): void {
-  const handle = (request: IncomingMessage, response: ServerResponse) =>
-    app.routing(request, response);
-  app.server.on('checkContinue', handle);
-  app.server.on('checkExpectation', handle);
 }
 
 /**
@@ -268,17 +259,12 @@ function asPattern(literal: string): string {
  * Every limit of the HTTP edge. Settings say how many (`InFlightLimits`, connections); tests
  * shorten the times, and nothing else changes them.
  */
-export type HttpLimits = InFlightLimits & {
-  connectionsMax: number;
-  bodyBytesMax: number;
-  headBytesMax: number;
-  uriBytesMax: number;
-  headTimeoutMs: number;
-  requestTimeoutMs: number;
-  timeoutCheckMs: number;
-  idleConnectionMs: number;
-  drainMs: number;
-};
+export type HttpLimits = InFlightLimits &
+  Required<ConnectionLimits> & {
+    bodyBytesMax: number;
+    uriBytesMax: number;
+    drainMs: number;
+  };
 
 /** The limits that the interface promises. */
 export const httpLimits: HttpLimits = {
@@ -291,10 +277,15 @@ export const httpLimits: HttpLimits = {
   headTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   // Node looks at slow connections this often, so a limit is kept to within half a second.
-  timeoutCheckMs: 500,
+  checkEveryMs: 500,
   // Longer than the 60 s after which common load balancers drop an idle connection, so that they do
   // it and never find one that was just closed here.
   idleConnectionMs: 75_000,
+  // As long as balancers give a server: more than a megabyte, the largest document, by a slow line.
+  answerTimeoutMs: 60_000,
+  // More than a partner may have under way on a connection, so that the next ones get their 429.
+  unansweredMax: 128,
+  refusalsMax: 20,
   // Every request at work is answered within 3 s; what holds a connection longer is none.
   drainMs: 5_000,
 };

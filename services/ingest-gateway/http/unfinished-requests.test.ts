@@ -9,7 +9,7 @@ import { gatewaySettings, startGateway } from '../test/gateway-process.ts';
 import { connectRaw, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
 import { createHttpServer, httpLimits } from './server.ts';
 
-const impatient = { headTimeoutMs: 200, requestTimeoutMs: 600, timeoutCheckMs: 20 };
+const impatient = { headTimeoutMs: 200, requestTimeoutMs: 600, checkEveryMs: 20 };
 
 test('a head that does not come in time is a 408, and the connection closes', async (t) => {
   const edge = await startEdge(t, { limits: impatient });

@@ -1,7 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import { Readable } from 'node:stream';
-import { boundConnections, hasDocument, quickLimits, type HttpDocument } from '@triplock/runtime';
+import {
+  createGuardedServer,
+  hasDocument,
+  quickLimits,
+  type HttpDocument,
+} from '@triplock/runtime';
 import {
   fastify,
   type FastifyHttpOptions,
@@ -54,7 +59,13 @@ const headers = {
 const formType = 'application/x-www-form-urlencoded';
 
 /** What a browser or a program may send, and how long it may take. */
-const limits = { bodyBytesMax: 64 * 1024, headBytesMax: 16 * 1024, ...quickLimits };
+const limits = {
+  ...quickLimits,
+  bodyBytesMax: 64 * 1024,
+  headBytesMax: 16 * 1024,
+  // As the gateway's: longer than a balancer keeps a connection that is idle.
+  idleConnectionMs: 75_000,
+};
 
 /** A stream of which nothing was taken for so long has nobody any more; one is told every 2 s. */
 const takenWithinMs = 60_000;
@@ -96,7 +107,6 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   for (const route of routes) {
     if (route.except !== mode) addRoute(app, console, { door, route });
   }
-  boundConnections(app.server, limits.connectionsMax);
   await app.ready();
   return app;
 }
@@ -110,10 +120,9 @@ function serverOptions(console: Console): FastifyHttpOptions<Server> {
     childLoggerFactory: (parent) => parent,
     genReqId: () => randomUUID(),
     bodyLimit: limits.bodyBytesMax,
-    requestTimeout: limits.requestTimeoutMs,
+    serverFactory: (handler) => createGuardedServer(handler, limits),
     // Event streams end with the browser's tab, and with this process: none is waited for.
     forceCloseConnections: true,
-    http: { maxHeaderSize: limits.headBytesMax, headersTimeout: limits.headTimeoutMs },
   };
 }
 
