@@ -88,9 +88,12 @@ export const settings = {
   /** Of one partner, and on one connection: beyond it 429. */
   REQUESTS_PER_PARTNER_MAX: withDefault(many, usualLimits.perPartnerMax),
   REQUESTS_PER_CONNECTION_MAX: withDefault(many, usualLimits.perConnectionMax),
-  /** How often one address may send no valid API key before it gets 429 instead of 401. */
+  /** How often one address may send no valid API key, or ask for nothing that is here, before 429. */
   FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
   FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),
+  /** How often one address may ask for what needs no API key, such as the document, before 429. */
+  PUBLIC_REQUESTS_PER_SECOND: withDefault(rate, 50),
+  PUBLIC_REQUESTS_BURST: withDefault(rate, 500),
   /** Proxies whose X-Forwarded-For and Request-Id are believed; nobody's unless set. */
   TRUSTED_PROXIES: withDefault(trustedProxies, []),
 };

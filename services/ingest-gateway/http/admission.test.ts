@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { createRateLimiter, type Rate } from '@triplock/runtime';
 import { trustedProxies } from '../config.ts';
 import { connectRaw, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
 import { gatewaySettings, startGateway } from '../test/gateway-process.ts';
-import { createRateLimiter, openBacklog, type Rate } from './admission.ts';
+import { openBacklog } from './admission.ts';
 
 // So slow that no time which a test takes gives anything back.
 const perSecond = 0.001;
@@ -29,14 +30,40 @@ test('a partner that sends too much gets 429 and when to come again, and nothing
   assert.equal(edge.handled.length, 2);
 });
 
-test('what needs no key is not counted, whoever sends how much', async (t) => {
-  const rate = { perSecond, burst: 1 };
-  const edge = await startEdge(t, { partnerRate: rate, failureRate: rate });
-  await edge.exchange(bad());
-  for (let request = 0; request < 20; request += 1) {
-    assert.equal((await edge.exchange(httpRequest('GET /healthz'))).status, 200);
-    assert.equal((await edge.exchange(httpRequest('GET /nowhere'))).status, 404);
+test('who asks too often for what needs no key gets 429, and a partner there is served', async (t) => {
+  const edge = await startEdge(t, { publicRate: { perSecond, burst: 3 } });
+  const statuses = [];
+  for (const path of ['/openapi.json', '/docs', '/docs/json', '/openapi.json', '/docs']) {
+    const answer = await edge.exchange(httpRequest(`GET ${path}`, { Authorization: undefined }));
+    statuses.push(answer.status);
+    if (answer.status === 429) assert.match(answer.headers['retry-after']!, /^[1-9]\d*$/);
   }
+  assert.deepEqual(statuses, [200, 200, 200, 429, 429]);
+  assert.equal((await edge.exchange(paymentRequest())).status, 202);
+  assert.equal((await edge.exchange(httpRequest('GET /nowhere'))).status, 404);
+});
+
+test('a balancer is answered however often its address asks, and then each answer is the last', async (t) => {
+  const edge = await startEdge(t, { publicRate: { perSecond, burst: 3 } });
+  const connection = edge.connect();
+  const ask = () => (connection.send(httpRequest('GET /healthz')), connection.answer());
+  for (let asked = 0; asked < 3; asked += 1) {
+    assert.notEqual((await ask()).headers['connection'], 'close');
+  }
+  const { status, headers } = await ask();
+  assert.deepEqual([status, headers['connection']], [200, 'close']);
+  assert.equal(await connection.ended, '');
+  assert.equal((await edge.exchange(httpRequest('GET /healthz'))).status, 200);
+});
+
+test('an address that asks for what is not here gets 429, and a good partner there is served', async (t) => {
+  const edge = await startEdge(t, { failureRate: { perSecond, burst: 3 } });
+  const statuses = [];
+  for (const line of ['GET /no', 'PUT /docs', 'QUERY /v1/payments', 'GET /no', 'QUERY /no']) {
+    statuses.push((await edge.exchange(httpRequest(line))).status);
+  }
+  assert.deepEqual(statuses, [404, 405, 405, 429, 429]);
+  assert.equal((await edge.exchange(paymentRequest())).status, 202);
 });
 
 test('an address that sends bad keys gets 429, and a good partner there is served', async (t) => {

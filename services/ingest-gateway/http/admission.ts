@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { Problem } from '@triplock/contracts';
 import { PartnersUnavailableError, type Authentication, type Partners } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
-import { callerAddress } from '@triplock/runtime';
+import { callerAddress, createRateLimiter, type RateLimiter } from '@triplock/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
 import type { Backlog } from '../gateway.ts';
@@ -15,12 +15,30 @@ export type Admission = {
   authenticate(apiKey: string): Promise<Authentication>;
   /** All requests of a partner. */
   partnerRate: RateLimiter;
-  /** Requests without a valid key from one address. */
+  /** Requests without a valid key from one address, and those to nothing that is there. */
   failureRate: RateLimiter;
+  /** Requests from one address that need no key. */
+  publicRate: RateLimiter;
 };
 
 // RFC 6750, section 2.1; schemes are case-insensitive (RFC 9110, section 11.1).
 const bearerToken = /^bearer +([\w.~+/-]+=*)$/i;
+
+/**
+ * A hook that counts what needs no key to its address. A request for health is answered whoever
+ * asks, or strangers behind one address with a balancer could have it take this gateway out; when
+ * there are too many, each answer ends its connection.
+ */
+export function admitStrangers({ publicRate }: Admission): Hook {
+  return (request, reply, done) => {
+    const { access, isHealth = false } = request.routeOptions.config;
+    if (access !== 'public') return done();
+    const tooOften = refusedBy(publicRate, callerAddress(request));
+    if (tooOften === undefined || !isHealth) return done(tooOften);
+    reply.raw.shouldKeepAlive = false;
+    done();
+  };
+}
 
 /**
  * A hook that lets only known API keys in, no more often than their rate, and sets on the request
@@ -47,12 +65,18 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
   };
 }
 
-function admit(rate: RateLimiter, who: string): void {
+/** Takes one token of whoever it is; what to refuse the request with when there is none. */
+export function refusedBy(rate: RateLimiter, who: string): Problem | undefined {
   const taken = rate.take(who);
-  if (taken.outcome === 'granted') return;
-  throw new Problem('rate_limited', 'Send requests more slowly; nothing was done with this one.', {
+  if (taken.outcome === 'granted') return undefined;
+  return new Problem('rate_limited', 'Send requests more slowly; nothing was done with this one.', {
     headers: { 'Retry-After': `${taken.retryAfterSeconds}` },
   });
+}
+
+function admit(rate: RateLimiter, who: string): void {
+  const refused = refusedBy(rate, who);
+  if (refused !== undefined) throw refused;
 }
 
 /** Partners say whose key it is, the settings how often it may come. */
@@ -67,6 +91,10 @@ export function openAdmission(partners: Partners, config: Config): Admission {
       perSecond: config.FAILED_AUTHENTICATION_PER_SECOND,
       burst: config.FAILED_AUTHENTICATION_BURST,
     }),
+    publicRate: createRateLimiter({
+      perSecond: config.PUBLIC_REQUESTS_PER_SECOND,
+      burst: config.PUBLIC_REQUESTS_BURST,
+    }),
   };
 }
 
@@ -78,58 +106,6 @@ function authenticatePartner(partners: Partners) {
     } catch (error) {
       throw error instanceof PartnersUnavailableError ? unknownYet() : error;
     }
-  };
-}
-
-/** Counts what each caller does, and says which one does too much. */
-export type RateLimiter = { take(who: string): Taken };
-
-/** `limited`: nothing was taken, and there is something again in so many seconds, 1 at least. */
-export type Taken = { outcome: 'granted' } | { outcome: 'limited'; retryAfterSeconds: number };
-
-/** So many a second, and so many at once after a rest. */
-export type Rate = { perSecond: number; burst: number };
-
-// Whoever is forgotten begins with a full burst. At about 100 bytes each it is a megabyte.
-const rememberedMax = 10_000;
-
-const granted: Taken = { outcome: 'granted' };
-
-/**
- * A token bucket for each name, in the memory of this process: several gateways grant as many times
- * as much together. `clock` gives milliseconds; tests set it.
- *
- * A limit shared through Redis would cost every request a round trip to it, to be exact about a
- * number that is there to protect this process.
- */
-export function createRateLimiter(
-  { perSecond, burst }: Rate,
-  clock: () => number = () => performance.now(),
-): RateLimiter {
-  const buckets = new Map<string, { tokens: number; atMs: number }>();
-  const bucketOf = (who: string, nowMs: number) => {
-    const known = buckets.get(who);
-    if (known !== undefined) return known;
-    // A Map keeps the order of insertion, so the first key is the oldest.
-    if (buckets.size >= rememberedMax) buckets.delete(buckets.keys().next().value!);
-    const bucket = { tokens: burst, atMs: nowMs };
-    buckets.set(who, bucket);
-    return bucket;
-  };
-  return {
-    take(who) {
-      const nowMs = clock();
-      const bucket = bucketOf(who, nowMs);
-      const grown = ((nowMs - bucket.atMs) * perSecond) / 1_000;
-      bucket.tokens = Math.min(burst, bucket.tokens + grown);
-      bucket.atMs = nowMs;
-      if (bucket.tokens >= 1) {
-        bucket.tokens -= 1;
-        return granted;
-      }
-      const retryAfterSeconds = Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond));
-      return { outcome: 'limited', retryAfterSeconds };
-    },
   };
 }
 

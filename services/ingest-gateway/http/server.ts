@@ -4,6 +4,7 @@ import { BlockList, isIPv6 } from 'node:net';
 import { Problem } from '@triplock/contracts';
 import { type CardNumbersIn, hasCardNumber, type PartnerId } from '@triplock/payments';
 import {
+  callerAddress,
   createGuardedServer,
   saysOnce,
   type ConnectionLimits,
@@ -18,8 +19,10 @@ import {
 } from 'fastify';
 import { usualLimits } from '../config.ts';
 import {
+  admitStrangers,
   authenticateRequest,
   openInFlight,
+  refusedBy,
   type Admission,
   type InFlightLimits,
 } from './admission.ts';
@@ -57,6 +60,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** `public`: needs no API key. Every other route answers 401 without one. */
     access?: 'public';
+    /** Whether it is what balancers ask for, and answered however much its address asks for. */
+    isHealth?: boolean;
   }
 }
 
@@ -65,8 +70,8 @@ declare module 'fastify' {
  * `/openapi.json` and `/docs`. `await app.listen({ host, port })` opens it, and `await app.close()`
  * stops listening and lets requests under way finish.
  *
- * Every request is judged in this order: length of its target, its host, route, how much is under
- * way on its connection, API key, rate, how much is under way for its partner and in all, form of
+ * Every request is judged in this order: length of its target, its host, route, how much its
+ * address asks for without a key, how much is under way on its connection, API key, rate, how much is under way for its partner and in all, form of
  * its body, body, handler; each step refuses before the next one costs anything.
  */
 export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
@@ -87,15 +92,18 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.addHook('onRequest', refuseLongTarget(limits.uriBytesMax));
   app.addHook('onRequest', refuseSecondLines);
   finishAnswers(app);
-  refuseUnknownRoutes(app);
+  refuseUnknownRoutes(app, options.admission);
+  app.addHook('onRequest', admitStrangers(options.admission));
   app.addHook('onRequest', inFlight.ofConnection);
   app.addHook('onRequest', authenticateRequest(options.admission));
   app.addHook('onRequest', inFlight.ofPartner);
   app.addHook('onRequest', checkBodyHead(limits.bodyBytesMax));
   await documentOpenApi(app);
   await addDocsPage(app);
-  app.get('/healthz', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
-    reply.type('application/json').send('{"status":"ok"}'),
+  app.get(
+    '/healthz',
+    { config: { access: 'public', isHealth: true }, schema: { hide: true } },
+    (_, reply) => reply.type('application/json').send('{"status":"ok"}'),
   );
   options.routes(app);
   endStuckConnections(app, limits);
@@ -216,22 +224,25 @@ type KnownPath = { pattern: RegExp; methods: string[] };
 
 /**
  * Answers what no route takes: 405 with `Allow` when the path is known under other methods, else
- * 404. It comes before authentication and parsing, so that neither depends on a key or a body.
+ * 404, and 429 once its address has sent too much of it. It comes before authentication and
+ * parsing, so that neither depends on a key or a body.
  */
-function refuseUnknownRoutes(app: FastifyInstance): void {
+function refuseUnknownRoutes(app: FastifyInstance, { failureRate }: Admission): void {
   const known = new Map<string, KnownPath>();
   app.addHook('onRoute', ({ url, method }) => {
     const path = known.get(url) ?? { pattern: patternOf(url), methods: [] };
     path.methods.push(...[method].flat());
     known.set(url, path);
   });
+  const refuse = (request: FastifyRequest) =>
+    refusedBy(failureRate, callerAddress(request)) ?? refusal(request, known.values());
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.is404) done(refusal(request, known.values()));
+    if (request.is404) done(refuse(request));
     else done();
   });
   // Reached by methods that Fastify itself does not know, which skip the hooks.
   app.setNotFoundHandler((request) => {
-    throw refusal(request, known.values());
+    throw refuse(request);
   });
 }
 

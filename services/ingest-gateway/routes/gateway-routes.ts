@@ -1,7 +1,6 @@
-import { createLogger, createMetrics } from '@triplock/runtime';
+import { createLogger, createMetrics, createRateLimiter } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { createRateLimiter } from '../http/admission.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
@@ -41,12 +40,14 @@ export function addTransactionRoutes(app: FastifyInstance, gateway: Gateway): vo
 export async function describeGateway(): Promise<string> {
   const logger = createLogger({ service: 'ingest-gateway', instance: 'none', level: 'silent' });
   const metrics = gatewayMetrics(createMetrics('none'));
+  const nobody = createRateLimiter({ perSecond: 1, burst: 1 });
   const app = await createHttpServer({
     logger,
     admission: {
       authenticate: async () => ({ outcome: 'refused' }),
-      partnerRate: createRateLimiter({ perSecond: 1, burst: 1 }),
-      failureRate: createRateLimiter({ perSecond: 1, burst: 1 }),
+      partnerRate: nobody,
+      failureRate: nobody,
+      publicRate: nobody,
     },
     routes(server) {
       // No request ever comes, so no handler looks at its parts.

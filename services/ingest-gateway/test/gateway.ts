@@ -13,8 +13,10 @@ import {
   createCrashPoints,
   createLogger,
   createMetrics,
+  createRateLimiter,
   startBudget,
   traceparentFrom,
+  type Rate,
 } from '@triplock/runtime';
 import { inspectClaims } from '@triplock/claims-inspector';
 import {
@@ -36,7 +38,7 @@ import { recoverLosses } from '../accept/loss-recovery.ts';
 import type { Order, Transaction } from '../accept/transaction.ts';
 import { watchUnposted } from '../accept/unposted.ts';
 import type { Gateway } from '../gateway.ts';
-import { createRateLimiter, openBacklog, type Admission, type Rate } from '../http/admission.ts';
+import { openBacklog, type Admission } from '../http/admission.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 
 type Accepted = AcceptedPayment | AcceptedFollowUp;
@@ -169,12 +171,13 @@ const unlimited: Rate = { perSecond: 1_000_000, burst: 1_000_000 };
 /** An admission by a test's own answer about keys, without limits unless it names some. */
 export function testAdmission(
   authenticate: Admission['authenticate'],
-  rates: { partnerRate?: Rate; failureRate?: Rate } = {},
+  rates: { partnerRate?: Rate; failureRate?: Rate; publicRate?: Rate } = {},
 ): Admission {
   return {
     authenticate,
     partnerRate: createRateLimiter(rates.partnerRate ?? unlimited),
     failureRate: createRateLimiter(rates.failureRate ?? unlimited),
+    publicRate: createRateLimiter(rates.publicRate ?? unlimited),
   };
 }
 

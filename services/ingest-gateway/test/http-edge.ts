@@ -2,10 +2,9 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { Problem, readIdempotencyKey, validatePaymentRequest } from '@triplock/contracts';
 import type { JsonValue, PartnerId } from '@triplock/payments';
-import { createLogger, type Logger } from '@triplock/runtime';
+import { createLogger, type Logger, type Rate } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
 import { testAdmission } from './gateway.ts';
-import type { Rate } from '../http/admission.ts';
 import { createHttpServer, type HttpLimits } from '../http/server.ts';
 
 /** A payment that got through the edge. */
@@ -28,6 +27,7 @@ type EdgeOptions = {
   limits?: Partial<HttpLimits>;
   partnerRate?: Rate;
   failureRate?: Rate;
+  publicRate?: Rate;
   trustedProxies?: readonly string[];
   logger?: Logger;
   beforeAnswer?: () => Promise<void>;
