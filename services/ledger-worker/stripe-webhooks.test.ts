@@ -262,9 +262,12 @@ test('what is forged, unsigned, old, too large or not ours is refused or ignored
     [400, url, { ...genuine, body: `${genuine.body} ` }],
     [400, url, aWebhook(intentId, { by: 'whsec_other' })],
     [400, url, aWebhook(intentId, { ageSeconds: 301 })],
+    [400, url, aWebhook(intentId, { ageSeconds: -301 })],
+    [400, url, aWebhook(intentId, { body: 'null' })],
     [413, url, { ...genuine, body: ' '.repeat(bodyBytesMax + 1) }],
     [404, url.replace('/stripe/', '/other/'), genuine],
     [405, url, { method: 'GET' }],
+    [405, url, { ...genuine, method: 'QUERY' }],
     [200, url, aWebhook('pi_of_nobody')],
     [200, url, aWebhook(intentId, { more: { livemode: true } })],
     [200, url, aWebhook(intentId, { more: { account: 'acct_other' } })],
@@ -277,7 +280,7 @@ test('what is forged, unsigned, old, too large or not ours is refused or ignored
   }
   assert.deepEqual(await state(), before);
   const { forged, foreign, ignored, ['nothing-waits']: nothing } = counted();
-  assert.deepEqual({ forged, foreign, nothing }, { forged: 5, foreign: 2, nothing: 1 });
+  assert.deepEqual({ forged, foreign, nothing }, { forged: 7, foreign: 2, nothing: 1 });
   // Stripe itself reported the steps before.
   assert.ok(ignored! >= 1);
 

@@ -97,7 +97,7 @@ type Status = 200 | 400 | 404 | 405 | 413 | 503;
 
 const details: Readonly<Record<Status, string>> = {
   200: 'ok',
-  400: 'not signed by Stripe with a secret that is known here, or too old',
+  400: 'not signed by Stripe with a secret that is known here, or not within five minutes of now',
   404: 'nothing is here',
   405: 'POST only',
   413: 'too large',

@@ -271,3 +271,17 @@ test('what is unsigned, altered, signed by somebody else or old is forged', () =
   ];
   for (const each of forgeries) assert.equal(readStripeEvent(each).outcome, 'forged');
 });
+
+test('what is signed for later is forged, and what our secret signed and is no event', () => {
+  assert.equal(readStripeEvent(aWebhook(intent, { ageSeconds: -301 })).outcome, 'forged');
+  assert.equal(readStripeEvent(aWebhook(intent, { ageSeconds: -290 })).outcome, 'event');
+  for (const payload of ['null', '0', '"event"', 'true', '', '{']) {
+    const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret });
+    const received = { body: Buffer.from(payload), signature, secrets: ['whsec_other', secret] };
+    assert.equal(readStripeEvent({ ...received, mode }).outcome, 'forged', payload);
+  }
+  // Its parts may be of any form: that is of no concern, and it need not come again.
+  for (const event of [{ data: null }, { data: { object: null } }, { type: null }, { id: 7 }]) {
+    assert.equal(readStripeEvent(aWebhook(intent, { event })).outcome, 'ignored');
+  }
+});

@@ -145,11 +145,11 @@ export function receivingAt(stripe: () => TestStripe) {
 /** A webhook as Stripe would send it, or nearly. */
 export function aWebhook(
   intentId: string,
-  wish: { by?: string; ageSeconds?: number; more?: object } = {},
+  wish: { by?: string; ageSeconds?: number; more?: object; body?: string } = {},
 ) {
   const data = { object: { id: intentId, status: 'succeeded' } };
   const event = { id: 'evt_1', object: 'event', type: 'payment_intent.succeeded', data };
-  const body = JSON.stringify({ ...event, livemode: false, ...wish.more });
+  const body = wish.body ?? JSON.stringify({ ...event, livemode: false, ...wish.more });
   const at = Math.floor(Date.now() / 1_000) - (wish.ageSeconds ?? 0);
   const mac = createHmac('sha256', wish.by ?? secret)
     .update(`${at}.${body}`)
