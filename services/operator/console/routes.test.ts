@@ -80,6 +80,41 @@ test('an act needs the token of its session, and comes from a page of the consol
   assert.equal(status, 200, text);
 });
 
+test('a method that no route has is refused as that, and never an error of the console', async (t) => {
+  const { ask, origin } = await aConsole(t);
+  for (const [path, status] of [
+    ['/login', 405],
+    ['/api/v1/flow', 405],
+    ['/assets/console.css', 405],
+    ['/nowhere', 404],
+  ] as const) {
+    for (const method of ['QUERY', 'PROPFIND', 'PUT', 'DELETE', 'OPTIONS', 'TRACE']) {
+      const { headers, ...answer } = await ask(path, { method, headers: { origin } });
+      assert.equal(answer.status, status, `${method} ${path}: ${answer.text}`);
+      assert.equal(headers['x-frame-options'], 'DENY', `${method} ${path}`);
+      if (status === 405) assert.match(String(headers['allow']), /GET/);
+    }
+  }
+});
+
+test('who asks too often without logging in is told to go slower, and others are answered', async (t) => {
+  const console = await aConsole(t);
+  const { ask } = console;
+  const { cookie } = await console.logIn(await console.anOperator('ada', 'viewer'));
+  const asked = { count: 0, refused: 0 };
+  // A token comes back every 10 ms, so more are sent than that could ever give.
+  while (asked.refused === 0 && asked.count < 20_000) {
+    const answers = await Promise.all(
+      ['/openapi.json', '/assets/console.css', '/nowhere', '/login'].map((path) => ask(path)),
+    );
+    asked.count += answers.length;
+    asked.refused += answers.filter(({ status }) => status === 429).length;
+  }
+  assert.ok(asked.refused > 0, JSON.stringify(asked));
+  assert.equal((await ask('/healthz')).status, 200);
+  assert.equal((await ask('/acts', { headers: { cookie } })).status, 200);
+});
+
 test('only the address that the console was given is answered, and no answer may be framed or scripted', async (t) => {
   const { ask, origin } = await aConsole(t);
   for (const host of ['evil.example', '127.0.0.1:1', 'localhost']) {

@@ -2,10 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import { Readable } from 'node:stream';
 import {
+  callerAddress,
   createGuardedServer,
+  createRateLimiter,
   hasDocument,
   quickLimits,
   type HttpDocument,
+  type Rate,
 } from '@triplock/runtime';
 import {
   fastify,
@@ -85,9 +88,11 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   });
   measureRequests(app, console.metrics);
   app.setErrorHandler((error, request, reply) => refuse(console, error, { request, reply }));
+  const unknown = knowPaths(app);
   app.setNotFoundHandler((request, reply) =>
-    refuse(console, new Refusal('not_found', words.refusals.noPath), { request, reply }),
+    refuse(console, unknown(request, reply), { request, reply }),
   );
+  app.addHook('onRequest', countStrangers());
   app.get('/healthz', async (_, reply) => reply.send({ status: 'ok' }));
   app.get<{ Params: { name: string } }>('/assets/:name', async (request, reply) => {
     const asset = assetOf(request.params.name);
@@ -103,12 +108,55 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   );
   const door = openDoor(console);
   app.addHook('onRequest', door.refuseOtherHosts);
+  // Before Fastify looks at a body, or misses one, as it does of QUERY.
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) throw unknown(request, reply);
+  });
   const mode = console.config.TRIPLOCK_MODE;
   for (const route of routes) {
     if (route.except !== mode) addRoute(app, console, { door, route });
   }
   await app.ready();
   return app;
+}
+
+/**
+ * What is said of a request that no route takes, of all that are added after this: whether its path
+ * is taken by other methods, and by which.
+ */
+function knowPaths(app: FastifyInstance) {
+  const known = new Map<string, { pattern: RegExp; methods: string[] }>();
+  app.addHook('onRoute', ({ url, method }) => {
+    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+')}$`);
+    const path = known.get(url) ?? { pattern, methods: [] };
+    path.methods.push(...[method].flat());
+    known.set(url, path);
+  });
+  return (request: FastifyRequest, reply: FastifyReply): Refusal => {
+    const path = request.url.replace(/\?.*$/s, '');
+    const methods = [...known.values()].find(({ pattern }) => pattern.test(path))?.methods;
+    if (methods === undefined) return new Refusal('not_found', words.refusals.noPath);
+    reply.header('allow', methods.join(', '));
+    return new Refusal('method_not_allowed', words.refusals.otherMethod);
+  };
+}
+
+/** Of pages, files and the document that anybody may have: several windows that open at once. */
+const strangersRate: Rate = { perSecond: 100, burst: 1_000 };
+
+/**
+ * Counts to its address what is asked for without logging in, and what is not there. Who logged in,
+ * and a balancer's question, is answered however much that is.
+ */
+function countStrangers() {
+  const strangers = createRateLimiter(strangersRate);
+  const open = new Set(routes.filter(({ role }) => role === 'anyone').map(({ path }) => path));
+  return async (request: FastifyRequest): Promise<void> => {
+    const url = request.routeOptions.url as Route['path'] | undefined;
+    const isOpen = request.is404 || url === '/assets/:name' || (url !== undefined && open.has(url));
+    if (!isOpen || strangers.take(callerAddress(request)).outcome === 'granted') return;
+    throw new Refusal('rate_limited', words.refusals.slower);
+  };
 }
 
 function serverOptions(console: Console): FastifyHttpOptions<Server> {

@@ -45,6 +45,8 @@ export const words = {
     noObject: 'Send a JSON object.',
     badField: (name: string) => `${name} must be a text or a list of texts.`,
     noPath: 'There is nothing at this path.',
+    otherMethod: 'Something is here, but not for this method.',
+    slower: 'Ask more slowly; nothing was done with this.',
     noFile: 'There is no such file.',
     shorter: 'Send a shorter one.',
     otherForm: 'Send a form, or application/json to the API.',
