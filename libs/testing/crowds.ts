@@ -1,9 +1,11 @@
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, Socket } from 'node:net';
+import type { TestContext } from 'node:test';
 import type { Cleanup } from './isolation.ts';
 
 /** What one who does not wait got: how much came back before the connection ended, or went quiet. */
-export type SentWithoutWaiting = {
+type SentWithoutWaiting = {
   answers: number;
   /** `ended`: the server ended the connection before everything was answered. */
   outcome: 'all answered' | 'ended';
@@ -13,7 +15,7 @@ export type SentWithoutWaiting = {
  * Sends a request so many times on one connection without waiting for an answer, as fast as the
  * server reads, and reads all that comes.
  */
-export async function sendWithoutWaiting(
+async function sendWithoutWaiting(
   test: Cleanup,
   port: number,
   { request, times }: { request: string; times: number },
@@ -51,7 +53,7 @@ export async function sendWithoutWaiting(
 }
 
 /** Strangers who ask for something, and read nothing of it. */
-export async function askAndReadNothing(
+async function askAndReadNothing(
   test: Cleanup,
   port: number,
   { request, count }: { request: string; count: number },
@@ -72,33 +74,84 @@ export async function askAndReadNothing(
   }
 }
 
-/** What others noticed meanwhile: the longest that one was served in, and the most memory. */
-export type Noticed = { served: number; slowestMs: number; peakMiB: number };
+/** A server that is besieged, and whom it has to serve meanwhile. */
+export type Besieged = {
+  port: number;
+  /** How many requests of a connection it has unanswered at most. */
+  unansweredMax: number;
+  /** What is sent without waiting for an answer: whole heads of requests without a body. */
+  hasty: readonly string[];
+  /** What is asked for and not read. */
+  unread: readonly string[];
+  /** Asks for something else, as somebody else; throws when it was not served. */
+  ask(): Promise<void>;
+  residentMiB(): Promise<number>;
+};
+
+const hasty = { connections: 4, requests: 50_000 };
+const readers = 4_000;
+/** As long as anything takes here at most: what is judged is who waits, not how fast a machine is. */
+const servedWithinMs = 3_000;
+/** What a service is given in a container is 256 MiB. */
+const residentMaxMiB = 250;
 
 /**
- * Serves somebody else again and again, one request after the other, until `crowd` is over and once
- * more after it. `ask` throws when it was not served; `metrics` is the text of the server's metrics.
+ * Has strangers send without waiting, and ask without reading, and somebody else be served in time
+ * by a process that keeps within its memory; a subtest for each of what they ask.
  */
-export async function serveBeside(
+export async function holdsUpNobody(test: TestContext, server: Besieged): Promise<void> {
+  for (const request of server.hasty) {
+    const what = request.split(' HTTP/', 1)[0]!;
+    await test.test(`fifty thousand of ${what} on each of four connections`, async (subtest) => {
+      const crowd = Promise.all(
+        Array.from({ length: hasty.connections }, () =>
+          sendWithoutWaiting(subtest, server.port, { request, times: hasty.requests }),
+        ),
+      );
+      await serveBeside(subtest, server, crowd);
+      for (const { answers, outcome } of await crowd) {
+        assert.equal(outcome, 'ended');
+        assert.ok(answers > 0 && answers <= server.unansweredMax, `${answers} answers`);
+      }
+    });
+  }
+  for (const request of server.unread) {
+    const what = request.split(' HTTP/', 1)[0]!;
+    await test.test(`four thousand who send ${what} and read nothing`, async (subtest) => {
+      const crowd = askAndReadNothing(subtest, server.port, { request, count: readers });
+      await serveBeside(subtest, server, crowd);
+    });
+  }
+}
+
+/** One request after the other until the crowd is there, or gone, and once more after it. */
+async function serveBeside(
+  subtest: TestContext,
+  { ask, residentMiB }: Besieged,
   crowd: Promise<unknown>,
-  { ask, metrics }: { ask: () => Promise<void>; metrics: () => Promise<string> },
-): Promise<Noticed> {
-  let isOver = false;
-  const over = crowd.finally(() => (isOver = true));
+): Promise<void> {
   const noticed = { served: 0, slowestMs: 0, peakMiB: 0 };
   const look = async () => {
     const asked = performance.now();
     await ask();
     noticed.slowestMs = Math.max(noticed.slowestMs, performance.now() - asked);
     noticed.served += 1;
-    const [, resident] =
-      /^process_resident_memory_bytes(?:\{.*\})? (\S+)$/m.exec(await metrics()) ?? [];
-    noticed.peakMiB = Math.max(noticed.peakMiB, Number(resident) / 2 ** 20);
+    noticed.peakMiB = Math.max(noticed.peakMiB, await residentMiB());
   };
+  let isOver = false;
+  const over = crowd.finally(() => (isOver = true));
   while (!isOver) await look();
   await over;
   await look();
-  return noticed;
+  subtest.diagnostic(JSON.stringify(noticed));
+  assert.ok(noticed.slowestMs < servedWithinMs, `somebody else waited ${noticed.slowestMs} ms`);
+  assert.ok(noticed.peakMiB < residentMaxMiB, `${noticed.peakMiB} MiB`);
+}
+
+/** How much memory a service takes, by what its metrics say. */
+export function residentIn(metrics: string): number {
+  const [, bytes] = /^process_resident_memory_bytes(?:\{.*\})? (\S+)$/m.exec(metrics) ?? [];
+  return Number(bytes) / 2 ** 20;
 }
 
 /** What the launcher lets the heap of a service have, which the memory of one is judged with. */

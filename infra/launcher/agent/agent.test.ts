@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { request } from 'node:http';
 import { before, type TestContext, test } from 'node:test';
-import { eventually, freePort } from '@triplock/testing';
+import { quickLimits } from '@triplock/runtime';
+import { eventually, freePort, holdsUpNobody } from '@triplock/testing';
 import { bringUpServices } from '../bring-up.ts';
 import { killProcess } from '../faults.ts';
 import { homeAt } from '../home.ts';
@@ -176,6 +178,25 @@ test('whoever listens while processes cannot be looked at is let go of, and noth
   assert.equal((await fetch(new URL('/healthz', url))).status, 200);
 });
 
+test('whoever does not wait for answers of the agent, or does not read them, holds up nobody', async (t) => {
+  const { ask, home, url } = await anAgent(t);
+  const { host, port } = new URL(url);
+  const headOf = (line: string) => `${line} HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+  const { pid } = readState(homeAt(home)).processes['agent']!;
+  await holdsUpNobody(t, {
+    port: Number(port),
+    unansweredMax: quickLimits.unansweredMax,
+    hasty: ['GET /healthz', 'GET /state', 'POST /jobs'].map(headOf),
+    unread: ['GET /healthz'].map(headOf),
+    ask: async () => {
+      const { status, text } = await ask('GET', '/state');
+      assert.equal(status, 200, text);
+    },
+    residentMiB: async () =>
+      Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1_024,
+  });
+});
+
 /** A gateway and a catcher that only answer health checks. */
 const table = [standIn('ingest-gateway', 'replicas', 'admin'), standIn('catcher', 'one', 'http')];
 
@@ -221,7 +242,7 @@ async function anAgent(t: TestContext) {
       });
       asked.end(body);
     });
-  return { home, token, ask };
+  return { home, token, url, ask };
 }
 
 async function stateOf(home: string): Promise<string | undefined> {
