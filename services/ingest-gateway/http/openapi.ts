@@ -1,5 +1,5 @@
-import { fastifySwagger, type StaticDocumentSpec } from '@fastify/swagger';
-import { fastifySwaggerUi } from '@fastify/swagger-ui';
+import { readFile } from 'node:fs/promises';
+import { fastifySwagger } from '@fastify/swagger';
 import {
   acceptedCancellationSchema,
   acceptedCaptureSchema,
@@ -32,7 +32,7 @@ import {
   webhookTestSchema,
 } from '@triplock/contracts';
 import { createDocument, hasDocument, type HttpDocument } from '@triplock/runtime';
-import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 const info = {
   title: 'Triplock',
@@ -198,29 +198,77 @@ const policy = {
   'frame-ancestors': "'none'",
 };
 
-/** What the page is made of: itself, with and without a slash, and what it names. */
-const pages = [
-  '/docs',
-  '/docs/',
-  '/docs/json',
-  '/docs/yaml',
-  '/docs/static/swagger-initializer.js',
-  '/docs/static/swagger-ui.css',
-  '/docs/static/index.css',
-  '/docs/static/swagger-ui-bundle.js',
-  '/docs/static/swagger-ui-standalone-preset.js',
-  '/docs/static/favicon-16x16.png',
-  '/docs/static/favicon-32x32.png',
-];
+/** Of Swagger UI, as its package has them. */
+const files = [
+  'swagger-ui.css',
+  'index.css',
+  'swagger-ui-bundle.js',
+  'swagger-ui-standalone-preset.js',
+  'favicon-16x16.png',
+  'favicon-32x32.png',
+] as const;
+
+const types: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  png: 'image/png',
+};
+
+const page = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <title>Triplock</title>
+    <link rel="stylesheet" href="/docs/static/swagger-ui.css" />
+    <link rel="stylesheet" href="/docs/static/index.css" />
+    <link rel="icon" type="image/png" href="/docs/static/favicon-32x32.png" sizes="32x32" />
+    <link rel="icon" type="image/png" href="/docs/static/favicon-16x16.png" sizes="16x16" />
+  </head>
+  <body>
+    <div id="swagger-ui"></div>
+    <script src="/docs/static/swagger-ui-bundle.js"></script>
+    <script src="/docs/static/swagger-ui-standalone-preset.js"></script>
+    <script src="/docs/static/swagger-initializer.js"></script>
+  </body>
+</html>
+`;
+
+/** Without the bar on top, which asks for the address of another document. */
+const initializer = `window.onload = () => {
+  const ui = SwaggerUIBundle({
+    dom_id: '#swagger-ui',
+    url: '/docs/json',
+    layout: 'BaseLayout',
+    deepLinking: true,
+    validatorUrl: null,
+    presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
+    plugins: [SwaggerUIBundle.plugins.DownloadUrl],
+  });
+};
+`;
 
 /**
  * Serves the OpenAPI document as a page at `/docs`, by Swagger UI from this process alone: it works
  * without a network and needs no API key. What it is asked to try goes to this gateway.
+ *
+ * Its files are served as bytes, and not by its plugin: that reads one from the disk for each who
+ * asks, and a second Fastify to render it once makes the first slower at everything.
  */
 export async function addDocsPage(app: FastifyInstance): Promise<void> {
-  let made = new Map<string, HttpDocument>();
+  const made = new Map<string, HttpDocument>();
+  const add = (path: string, kind: string, content: string | Buffer) =>
+    made.set(path, createDocument(types[kind] ?? kind, content));
+  for (const path of ['/docs', '/docs/']) add(path, 'html', page);
+  add('/docs/static/swagger-initializer.js', 'js', initializer);
+  const folder = new URL('static/', import.meta.resolve('@fastify/swagger-ui'));
+  for (const file of files) {
+    add(`/docs/static/${file}`, file.split('.').at(-1)!, await readFile(new URL(file, folder)));
+  }
+  const paths = [...made.keys(), '/docs/json', '/docs/yaml'];
   app.addHook('onReady', async () => {
-    made = await makePages({ document: app.swagger() as StaticDocumentSpec['document'] });
+    add('/docs/json', 'application/json', JSON.stringify(app.swagger()));
+    add('/docs/yaml', 'application/yaml', app.swagger({ yaml: true }));
   });
   const headers = {
     'Content-Security-Policy': Object.entries(policy)
@@ -229,29 +277,9 @@ export async function addDocsPage(app: FastifyInstance): Promise<void> {
     'X-Content-Type-Options': 'nosniff',
     'Referrer-Policy': 'no-referrer',
   };
-  for (const page of pages) {
-    app.get(page, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) =>
-      sendDocument(request, reply.headers(headers), made.get(page)!),
+  for (const path of paths) {
+    app.get(path, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) =>
+      sendDocument(request, reply.headers(headers), made.get(path)!),
     );
   }
-}
-
-/** Has Swagger UI answer once for each page, in a server that nobody reaches, and keeps that. */
-async function makePages(specification: StaticDocumentSpec): Promise<Map<string, HttpDocument>> {
-  const maker = fastify();
-  await maker.register(fastifySwagger, { mode: 'static', specification });
-  await maker.register(fastifySwaggerUi, {
-    routePrefix: '/docs',
-    // Without the bar on top, which asks for the address of another document.
-    uiConfig: { layout: 'BaseLayout', deepLinking: true },
-    theme: { title: 'Triplock' },
-  });
-  const made = new Map<string, HttpDocument>();
-  for (const page of pages) {
-    const { statusCode, headers, rawPayload } = await maker.inject(page);
-    if (statusCode !== 200) throw new Error(`Swagger UI has no ${page}: ${statusCode}`);
-    made.set(page, createDocument(String(headers['content-type']), rawPayload));
-  }
-  await maker.close();
-  return made;
 }
