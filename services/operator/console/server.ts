@@ -127,7 +127,9 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
 function knowPaths(app: FastifyInstance) {
   const known = new Map<string, { pattern: RegExp; methods: string[] }>();
   app.addHook('onRoute', ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+')}$`);
+    // The names of acts have a dot and ids have none: an act that is not there is no id of one.
+    const literal = url.replaceAll('.', '\\.').replaceAll(':id', '[^/.]+');
+    const pattern = new RegExp(`^${literal.replaceAll(/:\w+/g, '[^/]+')}$`);
     const path = known.get(url) ?? { pattern, methods: [] };
     path.methods.push(...[method].flat());
     known.set(url, path);
