@@ -41,7 +41,8 @@ const readinessTimeoutMs = 2_000;
 /**
  * Serves `/healthz` (the event loop turns), `/readyz` (every dependency was really asked),
  * `/metrics` (`?name[]=…&name[]=…`: those alone), and `/crash-points` where those may be armed.
- * Programs ask it: what a page has a browser send is refused, and GET has no effect. Rejects when the port is taken.
+ * Programs ask it: what a page has a browser send is refused, and GET has no effect. Rejects when
+ * the port is taken.
  */
 export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
   const server = createBoundedServer((request, response) => {

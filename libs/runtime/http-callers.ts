@@ -4,9 +4,9 @@ import { isIP, isIPv6, type Socket } from 'node:net';
 export type Caller = { ip: string; socket: Pick<Socket, 'remoteAddress'> };
 
 /**
- * Whom a request without a right is counted to: the caller's IPv4 address, or its IPv6 network of 64
- * bits, because one machine has all addresses of such a network to choose from. What a proxy says
- * counts only when it is trusted and says an address.
+ * Whom a request without a right is counted to: the caller's IPv4 address, or its IPv6 network of
+ * 64 bits, because one machine has all addresses of such a network to choose from. What a proxy
+ * says counts only when it is trusted and says an address.
  */
 export function callerAddress({ ip, socket }: Caller): string {
   const address = isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip;

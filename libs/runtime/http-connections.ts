@@ -224,7 +224,8 @@ function isAtWork({ unanswered, untaken }: Connection, nowMs: number): boolean {
  * objects, before anything else can happen. It has no interface to stop that, but its parser does
  * what it is answered for each head: a 2 ends it there, as at the border to another protocol. The
  * request is then never seen by the server, and neither is what follows it; whoever it may be that
- * sends a body behind it, no handled request is given a byte of it, because the one before was whole.
+ * sends a body behind it, no handled request is given a byte of it, because the one before was
+ * whole.
  *
  * Should a later Node name its parser otherwise, requests are bounded no more, which
  * http-connections.test.ts tells.

@@ -88,7 +88,9 @@ export const settings = {
   /** Of one partner, and on one connection: beyond it 429. */
   REQUESTS_PER_PARTNER_MAX: withDefault(many, usualLimits.perPartnerMax),
   REQUESTS_PER_CONNECTION_MAX: withDefault(many, usualLimits.perConnectionMax),
-  /** How often one address may send no valid API key, or ask for nothing that is here, before 429. */
+  /**
+   * How often one address may send no valid API key, or ask for nothing that is here, before 429.
+   */
   FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
   FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),
   /** How often one address may ask for what needs no API key, such as the document, before 429. */

@@ -143,7 +143,9 @@ function verify({
 
 const forged = (detail: string) => ({ outcome: 'forged', detail }) as const;
 
-/** How far ahead of this clock a webhook says that it was signed: in the last `t`, as it was read. */
+/**
+ * How far ahead of this clock a webhook says that it was signed: in the last `t`, as it was read.
+ */
 function secondsAhead(signature: string): number {
   const at = signature.split(',').findLast((part) => part.startsWith('t='));
   return Number.parseInt(at?.slice(2) ?? '', 10) - Math.floor(Date.now() / 1_000);

@@ -71,8 +71,9 @@ declare module 'fastify' {
  * stops listening and lets requests under way finish.
  *
  * Every request is judged in this order: length of its target, its host, route, how much its
- * address asks for without a key, how much is under way on its connection, API key, rate, how much is under way for its partner and in all, form of
- * its body, body, handler; each step refuses before the next one costs anything.
+ * address asks for without a key, how much is under way on its connection, API key, rate, how much
+ * is under way for its partner and in all, form of its body, body, handler; each step refuses
+ * before the next one costs anything.
  */
 export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
   const limits = { ...httpLimits, ...options.limits };
