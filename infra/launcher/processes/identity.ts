@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs';
 import type { Home } from '../home.ts';
 
 /** A pid and when it began: together they name a process for ever, a pid alone does not. */
@@ -65,47 +65,74 @@ function ps(pid: number, column: string): string {
  * user's process.
  */
 export function listensOn(pid: number, port: number): boolean | undefined {
-  if (process.platform === 'linux') return holdsSocket(pid, listeningSockets(port));
+  if (process.platform === 'linux') return holdsListener(pid, port);
   const asked = ['-nP', '-a', '-p', String(pid), `-iTCP:${port}`, '-sTCP:LISTEN', '-t'];
   const { status, stdout } = spawnSync('lsof', asked, { encoding: 'utf8' });
   // lsof exits with 1 when it finds none; with nothing when there is no lsof.
   return status === null ? undefined : stdout.trim() !== '';
 }
 
-/** Inodes of sockets that listen: proc(5), /proc/net/tcp, the 2nd, 4th and 10th column. */
-function listeningSockets(port: number): Set<string> {
+function holdsListener(pid: number, port: number): boolean | undefined {
+  const own = socketsOf(pid);
+  if (own === undefined) return undefined;
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
-  const lines = ['tcp', 'tcp6'].flatMap((table) => {
-    // There is no tcp6 where IPv6 is off.
-    return readIfAny(`/proc/net/${table}`).trim().split('\n').slice(1);
-  });
-  return new Set(
-    lines
-      .map((line) => line.trim().split(/\s+/))
-      .filter(([, local, , state]) => local?.endsWith(suffix) && state === '0A')
-      .map((columns) => columns[9]!),
-  );
+  // There is no tcp6 where IPv6 is off.
+  for (const table of ['tcp', 'tcp6']) {
+    for (const { local, inode } of listeners(`/proc/net/${table}`)) {
+      if (local.endsWith(suffix) && own.has(inode)) return true;
+    }
+  }
+  return false;
 }
 
-function readIfAny(file: string): string {
+/**
+ * Sockets that listen: proc(5), /proc/net/tcp, the 2nd, 4th and 10th column. They come before all
+ * others (Linux, Documentation/networking/proc_net_tcp.rst), and nothing is read beyond them: for
+ * each look at those the system walks through a table with room for every connection there may be,
+ * which takes it longer than all else that is done here.
+ */
+function* listeners(table: string): Generator<{ local: string; inode: string }> {
+  const descriptor = openIfAny(table);
+  if (descriptor === undefined) return;
   try {
-    return readFileSync(file, 'utf8');
+    const piece = Buffer.alloc(4_096);
+    let cutOff = '';
+    for (let isFirst = true; ;) {
+      const bytes = readSync(descriptor, piece);
+      if (bytes === 0) return;
+      const lines = (cutOff + piece.toString('latin1', 0, bytes)).split('\n');
+      cutOff = lines.pop()!;
+      if (isFirst) lines.shift();
+      isFirst = false;
+      for (const line of lines) {
+        const columns = line.trim().split(/\s+/);
+        if (columns[3] !== '0A') return;
+        yield { local: columns[1]!, inode: columns[9]! };
+      }
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function openIfAny(file: string): number | undefined {
+  try {
+    return openSync(file, 'r');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
 }
 
-function holdsSocket(pid: number, inodes: ReadonlySet<string>): boolean | undefined {
+/** Inodes of a process's sockets, none of one that has ended; `undefined` of another user's. */
+function socketsOf(pid: number): Set<string> | undefined {
   const folder = `/proc/${pid}/fd`;
   try {
-    return readdirSync(folder).some((name) => {
-      const [, inode] = /^socket:\[(\d+)\]$/.exec(linkIfThere(`${folder}/${name}`)) ?? [];
-      return inode !== undefined && inodes.has(inode);
-    });
+    const links = readdirSync(folder).map((name) => linkIfThere(`${folder}/${name}`));
+    return new Set(links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []));
   } catch (error) {
     // EACCES: another user's. ENOENT: it has ended.
-    return (error as NodeJS.ErrnoException).code === 'EACCES' ? undefined : false;
+    return (error as NodeJS.ErrnoException).code === 'EACCES' ? undefined : new Set();
   }
 }
 
