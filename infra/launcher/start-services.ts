@@ -4,6 +4,7 @@ import { askedPort, choosePorts, type PortRequest } from './ports.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
 import {
   type Command,
+  connectOnce,
   hashOf,
   probeHttp,
   type Running,
@@ -190,11 +191,12 @@ async function awaitService(session: Session, { copy, running }: Started): Promi
   const { ports } = running.record;
   const asked = copy.service.ports.map(({ use, ready }) => ({ port: ports[use]!, ready }));
   const urls = asked.map(({ port, ready }) => `http://127.0.0.1:${port}${ready}`);
+  const listening = asked.map(({ port }) => port);
   const probe = async () => {
+    await connectOnce(listening[0]!);
     for (const url of urls) await probeHttp(url);
   };
   const startedMs = performance.now();
-  const listening = asked.map(({ port }) => port);
   await waitUntilReady(running, { probe, ports: listening, signal: session.signal });
   // Not before: whoever starts it waits for it.
   if (copy.service.yields) await yieldToOthers(running.record);

@@ -40,9 +40,12 @@ function procStat(pid: number): { state: string; parent: number; startedAt: stri
   return { state, parent: Number(parent), startedAt: `${bootId()}/${fields[19]}` };
 }
 
+let boot: string | undefined;
+
 /** Start times count from the boot, so the boot belongs to them. */
 function bootId(): string {
-  return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8);
+  boot ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8);
+  return boot;
 }
 
 function psStartTime(pid: number): string | undefined {
