@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import { createTestDatabase, createTestStripe, type TestStripe } from '@triplock/testing';
 import { aCardPayment, endedPayments } from './test/ended-payments.ts';
-import { runOperator } from './test/run-operator.ts';
+import { openOperator } from './test/run-operator.ts';
+
+const runOperator = openOperator({ after });
 
 let stripe: TestStripe;
 let stopStripe = async () => {};

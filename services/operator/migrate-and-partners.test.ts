@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import {
   createInEmulator,
   dropFromEmulator,
@@ -21,7 +21,9 @@ import {
   testWebhookKeys,
   withoutSpanner,
 } from '@triplock/testing';
-import { runOperator } from './test/run-operator.ts';
+import { openOperator } from './test/run-operator.ts';
+
+const runOperator = openOperator({ after });
 
 const run = (url: string) => runOperator(['migrate', '--json'], { DATABASE_URL: url });
 

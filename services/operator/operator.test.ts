@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { openPostgresLedger } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase, freePort } from '@triplock/testing';
 import { CommandError, UsageError, wholeNumber } from './command.ts';
 import { askPart, withParts, type Unasked } from './operator.ts';
-import { runOperator } from './test/run-operator.ts';
+import { openOperator, runAsProcess } from './test/run-operator.ts';
 import { money } from './console/shown.ts';
 import { describeAmount, formatDecimal, formatMoney, parseDecimal } from './money.ts';
 import { count, formatSpan, pad, renderList, renderTable, style, widthOf } from './terminal.ts';
+
+const runOperator = openOperator({ after });
 
 const { signal } = new AbortController();
 
@@ -67,14 +69,14 @@ test('every command says what to set of what it lacks, and takes --help', async 
     ['DATABASE_URL', 'migrate'],
   ];
   for (const [setting, ...words] of lacking) {
-    const { code, stderr } = await runOperator(words);
+    const { code, stderr } = await runAsProcess(words);
     assert.equal(code, 2, stderr);
     assert.ok(stderr.startsWith(`triplock ${words[0]}: ${setting} is not set: give `), stderr);
     const help = await runOperator([words[0]!, '--help']);
     assert.equal(help.code, 0);
     assert.match(help.stdout, new RegExp(`^npm run ${words[0]}[^]*\n${setting} `));
   }
-  const unknown = await runOperator(['audti']);
+  const unknown = await runAsProcess(['audti']);
   assert.equal(unknown.code, 2);
   assert.match(unknown.stderr, /give a command[^]*dead-letters/);
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import {
   commitTimestamp,
   createInEmulator,
@@ -22,7 +22,9 @@ import {
   withoutSpanner,
 } from '@triplock/testing';
 import { parseSince, republishEvents } from './republish.ts';
-import { runOperator } from './test/run-operator.ts';
+import { openOperator } from './test/run-operator.ts';
+
+const runOperator = openOperator({ after });
 
 /**
  * How many published events the outbox holds; of some payments one more is parked, and two stand

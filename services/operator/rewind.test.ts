@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { encodePaymentAccepted, encodePaymentEvent } from '@triplock/contracts';
 import { settledPayment, settlementEvent } from '@triplock/ledger';
 import { createLogger } from '@triplock/runtime';
@@ -19,7 +19,9 @@ import {
   openTopicOffsets,
   runConsumer,
 } from '@triplock/transport';
-import { runOperator } from './test/run-operator.ts';
+import { openOperator } from './test/run-operator.ts';
+
+const runOperator = openOperator({ after });
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

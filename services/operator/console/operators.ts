@@ -74,7 +74,7 @@ export function operators(caller: Caller): Promise<void> {
             for (const line of renderOperators(rows)) terminal.line(line);
             return terminal.result(rows);
           }
-          const done = await database.transaction((tx) => change(tx, action, actor));
+          const done = await database.transaction((tx) => changeOperator(tx, action, actor));
           const { name } = action;
           switch (done.outcome) {
             case 'exists':
@@ -102,7 +102,7 @@ const shownOnce = 'It is shown this once and cannot be had again: log in to the 
  * Changes an operator and records it, in one transaction: one that is changed and not recorded, or
  * the other way round, there is not.
  */
-async function change(
+export async function changeOperator(
   tx: Queryable,
   action: Exclude<Action, { verb: 'list' }>,
   { by, why }: { by: string; why: string },

@@ -3,8 +3,8 @@ import { request } from 'node:http';
 import type { TestContext } from 'node:test';
 import { createTestDatabase, freePort, startService, testPart } from '@triplock/testing';
 import { Compile } from 'typebox/schema';
-import { runOperator } from '../../test/run-operator.ts';
 import type { Role, Route } from '../console.ts';
+import { changeOperator } from '../operators.ts';
 import { description } from '../routes.ts';
 
 /** What came back: headers by lower-case name; the text of an event stream is not waited for. */
@@ -53,12 +53,12 @@ export async function aConsole(
     origin,
     service,
     ask,
-    /** Makes an operator by the command, and gives the token that it shows. */
+    /** Makes an operator as the command does, and gives the token that it would show. */
     async anOperator(name: string, role: Role): Promise<string> {
-      const words = ['operators', 'add', name, '--role', role, '--by', 'root', '--json'];
-      const { stdout, stderr } = await runOperator(words, { DATABASE_URL: store.url() });
-      if (stdout === '') throw new Error(stderr);
-      return (JSON.parse(stdout) as { token: string }).token;
+      const [action, who] = [{ verb: 'add', name, role } as const, { by: 'root', why: 'a test' }];
+      const done = await store.open().transaction((tx) => changeOperator(tx, action, who));
+      if (!('token' in done) || done.token === undefined) throw new Error(`${name} is there`);
+      return done.token;
     },
     /** Logs in, and gives what its pages send: the cookie, and the token of their forms. */
     async logIn(token: string): Promise<{ cookie: string; csrf: string }> {
