@@ -26,6 +26,9 @@ export function wantedOfMaven(files: readonly WorkspaceFile[]): Wanted {
   };
 }
 
+/** Java's second compiler and its collector in the background cost a run of seconds its half. */
+const forShortRuns = '-XX:+UseSerialGC -XX:TieredStopAtLevel=1';
+
 const plugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1';
 
 /**
@@ -52,7 +55,13 @@ function askMaven(pom: string): Licensed[] {
     const withPoms = ['-Dmdep.copyPom=true', '-Dmdep.addParentPoms=true'];
     const layout = ['-Dmdep.useRepositoryLayout=true', `-DoutputDirectory=${folder}/fetched`];
     const args = ['-B', '-q', '-Dstyle.color=never', goal, ...withPoms, ...layout];
-    const { status, error, stdout } = spawnSync('mvn', args, { cwd: folder, encoding: 'utf8' });
+    const { MAVEN_OPTS: given = '' } = process.env;
+    const env = { ...process.env, MAVEN_OPTS: `${forShortRuns} ${given}` };
+    const { status, error, stdout } = spawnSync('mvn', args, {
+      cwd: folder,
+      encoding: 'utf8',
+      env,
+    });
     if (error !== undefined) throw new Error(`Maven cannot be asked: ${error.message}`);
     if (status !== 0) throw new Error(`Maven does not get what it is asked for: ${stdout}`);
     return licencesIn(join(folder, 'fetched'));
