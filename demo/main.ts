@@ -3,8 +3,8 @@ import {
   type Endpoints,
   parseParts,
   runCommand,
+  runningSystem,
   startCommand,
-  systemStatus,
   takeDown,
 } from '@triplock/launcher';
 import {
@@ -130,8 +130,7 @@ function interruption(signal: AbortSignal): Promise<never> {
 
 /** Whether anything of the instance runs: then it is somebody's who wants it to go on. */
 async function isUp(home: string | undefined): Promise<boolean> {
-  const { processes } = await systemStatus(home === undefined ? {} : { home });
-  return processes.some(({ state }) => state !== 'gone');
+  return (await runningSystem(home)).running.length > 0;
 }
 
 /** What a story that was broken off had stopped runs again; the rest is as it was. */

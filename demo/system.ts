@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import {
   bringUp,
+  runningSystem,
   startCommand,
-  systemStatus,
   UsageError,
   usualNames,
   type BringUp,
@@ -89,9 +89,8 @@ export async function findSystem(
   home: string | undefined,
   invocation: Invocation,
 ): Promise<System> {
-  const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
-  const running = processes.some(({ state }) => state !== 'gone');
-  if (endpoints !== undefined && 'gateways' in endpoints && running) {
+  const { endpoints, running } = await runningSystem(home);
+  if (endpoints !== undefined && 'gateways' in endpoints && running.length > 0) {
     return openSystem(endpoints, alone(invocation));
   }
   throw new UsageError(`the system is not up: start it with \`${startCommand(home)}\``);

@@ -42,7 +42,13 @@ export type { Mode, SettingsOfServices } from './wiring.ts';
 export type { Report } from './session.ts';
 export { stripeKeyFor } from './stripe.ts';
 export { readLogs } from './logs.ts';
-export { type ProcessStatus, systemStatus, type SystemStatus, unreachableParts } from './status.ts';
+export {
+  type ProcessStatus,
+  runningSystem,
+  systemStatus,
+  type SystemStatus,
+  unreachableParts,
+} from './status.ts';
 export { stopServices } from './stop-services.ts';
 export { takeDown, type TakeDown } from './take-down.ts';
 export { thisMachineFor } from './containers/network.ts';

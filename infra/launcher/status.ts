@@ -58,7 +58,6 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
   const { processes, stateOf, left, runsIn } = await recordsOf(home);
   const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
   const ordered = inStopOrder(names.sort()).flat();
-  const running = Object.values(processes).filter((record) => stateOf(record) !== 'gone');
   const { withinMs = 0 } = options;
   const found = await Promise.all(
     ordered.map(async (name): Promise<ProcessStatus> => {
@@ -69,14 +68,41 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
       return { name, pid: record.pid, ports: record.ports, state };
     }),
   );
-  const live = left && isWholeSystem(left) ? { services: serviceEndpoints(running) } : {};
   return {
     home: home.folder,
     ready: left !== undefined && found.every(({ state }) => state === 'ready'),
     runsIn,
     processes: found,
-    endpoints: left && { ...left, ...live },
+    endpoints: left && endpointsNow(left, runningOf({ processes, stateOf })),
   };
+}
+
+/** What runs of a home, by name, and where it answers, as {@link systemStatus} has it. */
+export type RunningSystem = {
+  running: readonly string[];
+  endpoints: SystemStatus['endpoints'];
+};
+
+/**
+ * Looks at the processes of a home and asks none of them whether it is ready: for who only has to
+ * find it, and would make a client of every part for that.
+ */
+export async function runningSystem(folder?: string): Promise<RunningSystem> {
+  const { left, ...records } = await recordsOf(homeAt(folder));
+  const running = runningOf(records);
+  return {
+    running: running.map(({ name }) => name),
+    endpoints: left && endpointsNow(left, running),
+  };
+}
+
+function runningOf({ processes, stateOf }: Pick<Records, 'processes' | 'stateOf'>) {
+  return Object.values(processes).filter((record) => stateOf(record) !== 'gone');
+}
+
+/** Those that the last `up` left, with the services that run now. */
+function endpointsNow(left: Endpoints | PartEndpoints, running: readonly ProcessRecord[]) {
+  return isWholeSystem(left) ? { ...left, services: serviceEndpoints(running) } : left;
 }
 
 /** `cold`: claims were lost, and the ledger answers for them. */

@@ -1,7 +1,7 @@
 import { stopProcess } from './faults.ts';
 import { declarations, serviceOf } from './services.ts';
 import type { Report } from './session.ts';
-import { systemStatus } from './status.ts';
+import { runningSystem } from './status.ts';
 import { inStopOrder } from './stop-order.ts';
 
 /**
@@ -10,10 +10,8 @@ import { inStopOrder } from './stop-order.ts';
  * stopped.
  */
 export async function stopServices(home: string, report: Report): Promise<number> {
-  const { processes } = await systemStatus({ home });
-  const running = processes.flatMap(({ name, state }) =>
-    state !== 'gone' && declarations.some((each) => each.name === serviceOf(name)) ? [name] : [],
-  );
+  const { running: all } = await runningSystem(home);
+  const running = all.filter((name) => declarations.some((each) => each.name === serviceOf(name)));
   for (const together of inStopOrder(running)) {
     await Promise.all(
       together.map(async (name) => {

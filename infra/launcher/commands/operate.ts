@@ -6,7 +6,7 @@ import { UsageError } from '../errors.ts';
 import { homeAt, startCommand } from '../home.ts';
 import { usualNames } from '../names.ts';
 import { readState } from '../session.ts';
-import { systemStatus, unreachableParts } from '../status.ts';
+import { runningSystem, unreachableParts } from '../status.ts';
 import { stripeKeyFor } from '../stripe.ts';
 import { kafkaClient, spannerDatabaseIn } from '../wiring.ts';
 
@@ -37,8 +37,8 @@ function isSet(variable: string): boolean {
 /** @throws UsageError that says how to start it when it does not run. */
 async function findSystem(home: string | undefined): Promise<FoundSystem> {
   await takeUpContainers(home, (line) => process.stderr.write(`${line}\n`));
-  const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
-  const running = processes.some(({ state }) => state !== 'gone');
+  const { endpoints, running: names } = await runningSystem(home);
+  const running = names.length > 0;
   const diagnoseIn = (folder: string) => (only?: Parameters<FoundSystem['diagnose']>[0]) =>
     unreachableParts({ home: folder, ...(only && { only }) });
   // It wants the parts and no service: those that `up --parts-only` started are enough.
