@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { getPriority, setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import type { TestEnd, WorkerEvent, WorkerRequest } from './events.ts';
@@ -51,14 +51,19 @@ type Pool = {
 export async function runFiles(files: readonly TestFile[], pool: Pool): Promise<void> {
   const lanes = new Map<string | undefined, TestFile[]>();
   for (const file of files) lanes.set(file.lane, [...(lanes.get(file.lane) ?? []), file]);
+  const free = lanes.get(undefined) ?? [];
+  lanes.delete(undefined);
   const runLane = async (queue: TestFile[]) => {
+    // A lane is one file after the other, and what it runs on is shared by nobody else: when it is
+    // late the run is, while the others find another file to run whenever the machine has room.
+    const yields = queue === free && lanes.size > 0;
     let worker: Worker | undefined;
     try {
       for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
         pool.signal.throwIfAborted();
         const { alone, onlySome } = wishesOf(join(pool.root, file.path));
         if (alone) await worker?.end();
-        if (alone || worker === undefined) worker = startWorker(pool);
+        if (alone || worker === undefined) worker = startWorker(pool, { yields });
         const end = { ...(await worker.run(file.path)), onlySome };
         pool.signal.throwIfAborted();
         pool.ended(end);
@@ -70,8 +75,6 @@ export async function runFiles(files: readonly TestFile[], pool: Pool): Promise<
       await worker?.end();
     }
   };
-  const free = lanes.get(undefined) ?? [];
-  lanes.delete(undefined);
   const running = [...lanes.values()].map(async (queue) => {
     await runLane(queue);
     // What the lane had of the machine goes to the others.
@@ -106,7 +109,13 @@ const onlyForms = [
 type Ran = Omit<FileEnd, 'onlySome'>;
 type Worker = { run(path: string): Promise<Ran>; end(): Promise<void> };
 
-function startWorker({ root, signal, testMs, goneMs }: Pool): Worker {
+/** A third of the others' share where all have work. */
+const behindOthers = 5;
+
+function startWorker(
+  { root, signal, testMs, goneMs }: Pool,
+  { yields }: { yields: boolean },
+): Worker {
   const folder = mkdtempSync(join(tmpdir(), 'triplock-tests-'));
   const temporary = join(folder, 'tmp');
   mkdirSync(temporary);
@@ -122,6 +131,8 @@ function startWorker({ root, signal, testMs, goneMs }: Pool): Worker {
     env: environment(temporary),
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
+  // Before it has started anything, which inherits it.
+  if (yields && child.pid !== undefined) yieldToOthers(child.pid);
   for (const stream of [child.stdout!, child.stderr!]) stream.setEncoding('utf8').resume();
   const exit = new Promise<string>((resolve) => {
     child.once('exit', (code, by) => resolve(by === null ? `exit code ${code}` : by));
@@ -143,6 +154,15 @@ function startWorker({ root, signal, testMs, goneMs }: Pool): Worker {
       { path, file: join(root, path), silentMs: testMs + 2 * goneMs },
     );
   return { run, end };
+}
+
+function yieldToOthers(pid: number): void {
+  try {
+    setPriority(pid, Math.max(behindOthers, getPriority()));
+  } catch (error) {
+    // It has ended already, which its exit tells.
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_SYSTEM_ERROR') throw error;
+  }
 }
 
 /** What a worker is given: nobody's colours, and a temporary folder of its own. */
