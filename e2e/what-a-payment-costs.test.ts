@@ -34,14 +34,14 @@ const services = declarations.map(({ name }) => name).filter((name) => name !== 
 before(() => upSystem());
 
 test('the bench sends payments, sees each of them delivered, and reports what they cost', async () => {
-  const options = ['--seconds', '1', '--repeat', '1', '--connections', '16', '--json'];
+  const options = ['--seconds', '1', '--repeat', '1', '--connections', '4', '--json'];
   const { code, stdout, stderr } = await command('bench', ...options);
   assert.equal(code, 0, stderr);
   const report = JSON.parse(stdout) as Report;
   const { audit, settings, repetitions } = report;
 
   assert.equal(report.ok, true);
-  assert.deepEqual(settings, { seconds: 1, connections: 16, repeat: 1, replicas: 2 });
+  assert.deepEqual(settings, { seconds: 1, connections: 4, repeat: 1, replicas: 2 });
   const [{ everything, rates, idleCores, stages }] = repetitions as [Report['repetitions'][0]];
   assert.equal(stages, undefined, 'services of a system that is up are not stopped');
   const { load, cpu, emptyPost, toPublished, toDelivered } = everything;
