@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { openPostgresFollowUps, openPostgresLedger } from '@triplock/ledger';
 import {
@@ -21,9 +21,11 @@ import {
 } from '@triplock/testing';
 import { UsageError } from './command.ts';
 import { readEffects } from './effects.ts';
-import { runOperator } from './test/run-operator.ts';
+import { openOperator } from './test/run-operator.ts';
 import { renderTrace, txnIdsFrom } from './trace.ts';
 import type { PaymentTrace } from './payment-trace.ts';
+
+const runOperator = openOperator({ after });
 
 const order1001 = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
 
