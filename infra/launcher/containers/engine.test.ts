@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { chooseTestSpanner, spannerImage } from '@triplock/testing';
+import { chooseTestSpanner, freePort, spannerImage } from '@triplock/testing';
 import { homeAt } from '../home.ts';
 import { findSpannerEmulator } from '../parts/spanner.ts';
 import { chooseParts } from '../run-mode.ts';
@@ -11,9 +11,6 @@ import { readState } from '../session.ts';
 import { able, fakeEngine, type FakeEngine } from '../test/containers.ts';
 import { runScript, testHome } from '../test/home.ts';
 import { publishedRanges } from './ports.ts';
-
-const takenPort =
-  'Error response from daemon: Bind for 127.0.0.1:18080 failed: port is already allocated';
 
 type More = { environment?: Record<string, string>; home?: string };
 
@@ -41,13 +38,16 @@ test('an engine with too little memory, and one without compose, are refused in 
 });
 
 test('a port that is taken is named with its variable, and what had started is removed', async (t) => {
-  const engine = fakeEngine(t, `${able} *' up '*) echo '${takenPort}' >&2; exit 1;;`);
+  // Free until the engine binds it, whatever else runs on this machine.
+  const port = await freePort();
+  const taken = `Error response from daemon: Bind for 127.0.0.1:${port} failed: port is already allocated`;
+  const engine = fakeEngine(t, `${able} *' up '*) echo '${taken}' >&2; exit 1;;`);
   const { printed, ...rest } = await upOn(t, engine, {
-    environment: { TRIPLOCK_GATEWAY_PORTS: '18080-18081' },
+    environment: { TRIPLOCK_GATEWAY_PORTS: `${port}` },
   });
   assert.equal(
     printed,
-    'triplock up: port 18080 is taken: free it, or set TRIPLOCK_GATEWAY_PORTS to another',
+    `triplock up: port ${port} is taken: free it, or set TRIPLOCK_GATEWAY_PORTS to another`,
   );
   assert.deepEqual(rest, { code: 1, parts: undefined, endpoints: false });
   assert.ok(engine.calls().some((call) => call.endsWith('down --remove-orphans --volumes')));
