@@ -34,8 +34,8 @@ export type FollowUpOutcome =
   | { outcome: 'waiting' }
   /**
    * The ledger was set back since its payment was accepted: before anything is decided of it, the
-   * provider has to be asked for every refund that it made of this charge, and `recall` told. It is
-   * due at once.
+   * provider has to be asked for every refund that it made of this charge, and `recall` told. One
+   * that is new is due at once.
    */
   | { outcome: 'unasked'; paymentId: TxnId }
   /** The key belongs to another request, which was first. */

@@ -28,7 +28,7 @@ async function openForLocks(context: TestContext) {
     );
     return rows.map(({ soon }) => soon);
   };
-  return { ledger: openPostgresLedger(database), followUps, post, whileLocked, dueSoon };
+  return { owner, ledger: openPostgresLedger(database), followUps, post, whileLocked, dueSoon };
 }
 
 const waiting = { outcome: 'waiting' };
@@ -79,6 +79,28 @@ test('a capture of a payment that somebody has waits, and a cancellation after i
   assert.deepEqual(await post(cancellation), waiting);
   assert.equal((await post(capture)).outcome, 'unfinished');
   assert.equal((await ledger.find(payment.txnId))?.closedBy, capture.txnId);
+});
+
+test('a refund of which the provider has to be asked first is due at once, and once looked at as late as any other', async (context) => {
+  const { owner, ledger, post, dueSoon } = await openForLocks(context);
+  const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
+  const { txnId } = payment;
+  await ledger.post([pendingOf(payment)]);
+  await ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId: 'pi_1' });
+  const result = { state: 'succeeded' as const };
+  const end = { traceparent, settledAt: settledNow, result, chargeId: 'ch_1' };
+  await ledger.settle({ txnId, version: 2, ...end });
+  await owner.query('INSERT INTO ledger.rewinds (since) VALUES (now())');
+  const refund = aRefund(payment);
+  const unasked = { outcome: 'unasked', paymentId: txnId };
+  assert.deepEqual(await post(refund), unasked);
+  assert.deepEqual(await dueSoon(refund), [true]);
+  // Whoever takes it up puts it off; the provider does not answer, and it is looked at again.
+  const putOff = `UPDATE ledger.transactions
+    SET due_at = now() + interval '1 hour', version = version + 1 WHERE txn_id = $1`;
+  await owner.query(putOff, [refund.txnId]);
+  assert.deepEqual(await post(refund), unasked);
+  assert.deepEqual(await dueSoon(refund), [false]);
 });
 
 test('a refund whose own row somebody has is theirs to finish, and nobody waits for it', async (context) => {

@@ -75,7 +75,8 @@ async function postFollowUp(tx: Queryable, posting: FollowUpPosting): Promise<Fo
   if (judged === undefined) return { outcome: 'already-recorded', state: followUp.state };
   const { decision } = judged;
   if (decision === 'unasked') {
-    await tx.query(sql.dueNow, [txnId]);
+    // Once: whoever took it up is to ask now, and while the provider is silent it is due as others.
+    if (row === 'made') await tx.query(sql.dueNow, [txnId]);
     return { outcome: 'unasked', paymentId: followUp.paymentId };
   }
   if (decision === 'waiting') return { outcome: 'waiting' };
