@@ -6,7 +6,9 @@
 --
 -- $1 a JSON array of objects with the fields below, in the order in which they were archived.
 -- Always one row: how many were `restored`, and the ids of those that are `contested`: another
--- event of their payment has their number, so that they cannot be told again.
+-- event of their payment has their number, so that they cannot be told again; and of those that are
+-- `altered`: the database has another text of that id, or another end of their transaction, so that
+-- somebody was told both or will be.
 --
 -- One whose transaction is as it says already is passed over: it left the outbox by age.
 WITH archived AS MATERIALIZED (
@@ -32,6 +34,22 @@ WITH archived AS MATERIALIZED (
           WHERE disputes.txn_id = archived.txn_id AND disputes.dispute_id = archived.dispute_id
         )
       END
+    )
+), altered AS (
+  -- The first text of an id is the one that is kept.
+  SELECT DISTINCT archived.event_id
+  FROM (
+    SELECT *, first_value(payload) OVER (PARTITION BY event_id ORDER BY nth) AS first_payload
+    FROM archived
+  ) AS archived
+  LEFT JOIN ledger.outbox USING (event_id)
+  LEFT JOIN ledger.transactions ON transactions.txn_id = archived.txn_id
+  WHERE archived.payload <> coalesce(outbox.payload, first_payload)
+    OR (
+      outbox.event_id IS NULL AND archived.state IS NOT NULL
+      AND transactions.settled_at IS NOT NULL
+      AND (transactions.state, transactions.settled_at)
+        <> (archived.state, archived.happened_at)
     )
 ), restored AS (
   INSERT INTO ledger.outbox (
@@ -61,7 +79,8 @@ SELECT
   ARRAY(
     SELECT DISTINCT event_id FROM lacking
     WHERE NOT EXISTS (SELECT FROM restored WHERE restored.event_id = lacking.event_id)
-  ) AS contested
+  ) AS contested,
+  ARRAY(SELECT event_id FROM altered ORDER BY event_id) AS altered
 
 -- name: continueNumbers
 -- Has the payments that are there number their next events behind those that were told.

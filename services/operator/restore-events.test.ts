@@ -10,7 +10,7 @@ import type { AcceptedFollowUp, AcceptedPayment, TxnId } from '@triplock/payment
 import type { Database } from '@triplock/postgres';
 import { createRandom, shuffled } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
-import { openEventRestorer } from './restore-events.ts';
+import { openEventRestorer, type RestoredEvents } from './restore-events.ts';
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 
@@ -72,16 +72,23 @@ const rowsSql = `
          action_expires_at, authorized_at, amount_captured, closed_by
   FROM ledger.transactions ORDER BY txn_id`;
 
-/** Has one ledger told what the other one had told, as a rewind does. */
-async function rewind(from: Database, to: Database): Promise<void> {
-  const events = await from.query<{ payload: string }>(eventsSql);
-  const restored = await to.transaction(async (tx) => {
+/** Puts texts of events back, as a rewind does. */
+function restore(to: Database, texts: readonly string[]): Promise<RestoredEvents> {
+  return to.transaction(async (tx) => {
     await tx.query('INSERT INTO ledger.rewinds (since) VALUES (now())');
     const restorer = openEventRestorer(tx);
-    await restorer.take(events.map(({ payload }) => Buffer.from(payload)));
+    await restorer.take(texts.map((text) => Buffer.from(text)));
     return restorer.end();
   });
-  assert.deepEqual(restored, { restored: events.length, contested: [], unreadable: 0 });
+}
+
+type Archived = { id: string; payload: string };
+
+/** Has one ledger told what the other one had told. */
+async function rewind(from: Database, to: Database): Promise<void> {
+  const texts = (await from.query<Archived>(eventsSql)).map(({ payload }) => payload);
+  const all = { restored: texts.length, contested: [], altered: [], unreadable: 0 };
+  assert.deepEqual(await restore(to, texts), all);
 }
 
 async function allIsAsItWas(before: Ledger, after: Ledger): Promise<void> {
@@ -122,11 +129,10 @@ for (const seed of [1, 2, 3]) {
 test('refunds of a card that were told wait for its charge, and each gets what it had', async (context) => {
   const [before, after] = [await aLedger(context), await aLedger(context)];
   const payment = aPayment({ amount: 1_000n, paymentMethod: 'pm_card_visa' });
-  const [first, rest, none] = [
-    aRefund(payment, { amount: 300n }),
-    aRefund(payment),
-    aRefund(payment),
-  ];
+  const now = Date.now();
+  const [first, rest, none] = [{ amount: 300n }, {}, {}].map((wish, n) =>
+    aRefund(payment, { ...wish, acceptedAt: new Date(now + n) }),
+  ) as [AcceptedFollowUp, AcceptedFollowUp, AcceptedFollowUp];
   await before.begin(payment);
   await before.charge(payment);
   for (const refund of [first, rest, none]) await before.giveBack(refund);
@@ -144,7 +150,8 @@ test('refunds of a card that were told wait for its charge, and each gets what i
   assert.deepEqual(await after.post(rest), { outcome: 'unasked', paymentId });
   const refunds = [first, rest].map(({ txnId }, n) => ({ txnId, amount: n === 0 ? 300n : 700n }));
   await after.followUps.recall!({ paymentId, refunds });
-  for (const refund of [rest, first]) await after.giveBack(refund);
+  assert.deepEqual(await after.giveBack(rest), { outcome: 'waiting' });
+  for (const refund of [first, rest]) await after.giveBack(refund);
   await allIsAsItWas(before, after);
 });
 
@@ -265,4 +272,52 @@ test('a step that was told is there again where its payment is past it, and an e
   const again = { ...declined, result: other, version: await after.versionOf(failed.txnId) };
   await after.ledger.settle(again);
   await allIsAsItWas(before, after);
+});
+
+test('what was told, and was decided anew before it was put back, is named: in other words, otherwise, or under another number', async (context) => {
+  const [before, after] = [await aLedger(context), await aLedger(context)];
+  const [payment, other] = [aPayment({ amount: 1_000n }), aPayment({ amount: 100n })];
+  const [most, some] = [aRefund(payment, { amount: 900n }), aRefund(payment, { amount: 200n })];
+  for (const each of [payment, other]) await before.transfer(each);
+  for (const refund of [most, some]) await before.post(refund);
+  // A failover whose services went on: another time, and another refund that is first.
+  await after.transfer(payment);
+  for (const refund of [some, most]) await after.post(refund);
+  const told = await before.owner.query<Archived & { about: TxnId }>(
+    'SELECT event_id AS id, txn_id AS about, payload FROM ledger.outbox ORDER BY event_id',
+  );
+  const texts = told.map(({ payload }) => payload);
+  const altered = told.filter(({ about }) => about !== other.txnId).map(({ id }) => id);
+  assert.equal(altered.length, 3);
+  const once = { restored: 1, contested: [], altered, unreadable: 0 };
+  assert.deepEqual(await restore(after.owner, texts), once);
+  // By then both texts of an event are in the archive, and the first one is kept.
+  const again = (await after.owner.query<Archived>(eventsSql)).map(({ payload }) => payload);
+  const third = await aLedger(context);
+  const both = await restore(third.owner, [...texts, ...again]);
+  const [paid] = told.filter(({ about }) => about === payment.txnId);
+  assert.ok(both.altered.includes(paid!.id), JSON.stringify(both));
+  const kept = await third.owner.query('SELECT payload FROM ledger.outbox WHERE event_id = $1', [
+    paid!.id,
+  ]);
+  assert.deepEqual(kept, [{ payload: paid!.payload }]);
+});
+
+test('events that left the outbox by age are as their transactions say, and neither put back nor named', async (context) => {
+  const { owner, begin, charge, versionOf, giveBack, ledger } = await aLedger(context);
+  const payment = aPayment({ amount: 1_000n, paymentMethod: 'pm_card_visa' });
+  const { txnId } = payment;
+  await begin(payment);
+  const version = await versionOf(txnId);
+  await ledger.awaitCustomer({ txnId, version, withinMs: 60_000, traceparent });
+  await charge(payment);
+  for (const amount of [300n, 800n]) await giveBack(aRefund(payment, { amount }));
+  const texts = (await owner.query<Archived>(eventsSql)).map(({ payload }) => payload);
+  assert.equal(texts.length, 4);
+  await owner.query(
+    `UPDATE ledger.outbox SET state = 'published', published_at = now(), published_epoch = 1`,
+  );
+  await owner.query('DELETE FROM ledger.outbox');
+  const nothing = { restored: 0, contested: [], altered: [], unreadable: 0 };
+  assert.deepEqual(await restore(owner, texts), nothing);
 });

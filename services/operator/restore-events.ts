@@ -12,6 +12,8 @@ export type RestoredEvents = {
   restored: number;
   /** Ids of events of which another one of their payment has the number. */
   contested: string[];
+  /** Ids of events of which the database has another text, or another end of what they tell of. */
+  altered: string[];
   /** Texts that are no event of ours. */
   unreadable: number;
 };
@@ -30,16 +32,17 @@ const rowsMax = 500;
  * by its own bytes, and its transaction becomes as it says once a worker comes to it.
  */
 export function openEventRestorer(tx: Queryable): EventRestorer {
-  const sum: RestoredEvents = { restored: 0, contested: [], unreadable: 0 };
+  const sum: RestoredEvents = { restored: 0, contested: [], altered: [], unreadable: 0 };
   let waiting: object[] = [];
   const put = async () => {
     if (waiting.length === 0) return;
     const rows = waiting.map((row, nth) => ({ nth, ...row }));
     waiting = [];
-    type Put = Pick<RestoredEvents, 'restored' | 'contested'>;
+    type Put = Pick<RestoredEvents, 'restored' | 'contested' | 'altered'>;
     const [done] = await tx.query<Put>(sql.restoreEvents, [JSON.stringify(rows)]);
     sum.restored += done!.restored;
     sum.contested.push(...done!.contested);
+    sum.altered.push(...done!.altered);
   };
   return {
     take: async (texts) => {

@@ -62,7 +62,7 @@ service is at work or Kafka no longer has a record, 2 when a part is not up.
   --by NAME  who does it (the user of this machine)
   --home DIR the instance on this machine (.triplock); elsewhere the settings say which system
   --json     prints { since, done, groups, subscriptions, events, atWork,
-             told?: { restored, contested, unreadable } }
+             told?: { restored, contested, altered, unreadable } }
   --help
 
 DATABASE_URL       the database, as its owner
@@ -319,12 +319,16 @@ async function restoreTold(
 
 function showRestored(terminal: Terminal, restored: RestoredEvents | undefined): void {
   if (restored === undefined) return;
-  const { restored: events, contested, unreadable } = restored;
+  const { restored: events, contested, altered, unreadable } = restored;
   terminal.line(`${count(events, 'event')} that had been told ${events === 1 ? 'is' : 'are'} back`);
   if (unreadable > 0) terminal.line(`  ${count(unreadable, 'text')} of the archive are no event`);
-  if (contested.length === 0) return;
-  terminal.line(`  and not these, whose number another event has: ${contested.join(', ')}`);
-  process.exitCode = 1;
+  if (contested.length > 0) {
+    terminal.line(`  and not these, whose number another event has: ${contested.join(', ')}`);
+  }
+  if (altered.length > 0) {
+    terminal.line(`  decided anew before this, in other words or otherwise: ${altered.join(', ')}`);
+  }
+  if (contested.length + altered.length > 0) process.exitCode = 1;
 }
 
 function show(terminal: Terminal, plan: RewindPlan): void {
