@@ -251,6 +251,15 @@ test('a part that was not asked is named, and nothing is claimed about it', () =
   assert.match(late, /what changed after 2026-01-02T03:04:05\.007Z may be missing/);
 });
 
+test('of a record that is not found no more is said than what is known', () => {
+  const paid = aCardTrace();
+  const kafka = { partition: 3, records: [], complete: true };
+  assert.match(text({ ...paid, kafka }), / Kafka {2,}none in partition 3: past its retention\n/);
+  // A refund that is not in the ledger yet: its record may be there, under its payment's id.
+  const waits = text({ ...paid, kafka, ledger: [], refunds: [] });
+  assert.match(waits, / Kafka {2,}none in partition 3: .*, or under the id of the payment/);
+});
+
 test('a claim that is gone is named by the store that it was in', () => {
   const lineOf = (trace: PaymentTrace) => {
     const lines = renderTrace(trace).map(stripVTControlCharacters);

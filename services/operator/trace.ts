@@ -215,7 +215,7 @@ function claimLine({ claim }: TransactionTrace, claims: PaymentTrace['claims']):
 }
 
 function recordLines(
-  { txnId }: TransactionTrace,
+  { txnId, ledger }: TransactionTrace,
   { partition, records, complete }: RecordsSeen,
 ): Line[] {
   const layer = 'Kafka';
@@ -225,8 +225,13 @@ function recordLines(
     return { at, layer, what: `partition ${partition}, offset ${offset}${which}` };
   });
   if (!complete) found.push({ at: new Date(), layer, what: 'there is more than was read now' });
-  const none = { at: null, layer, what: `none in partition ${partition}: past its retention` };
-  return found.length > 0 ? found : [none];
+  if (found.length > 0) return found;
+  // Only the ledger says which payment one follows, and so under whose id its record is.
+  const why =
+    ledger.length > 0
+      ? 'past its retention'
+      : 'past its retention, or under the id of the payment that it follows';
+  return [{ at: null, layer, what: `none in partition ${partition}: ${why}` }];
 }
 
 function ledgerLines({ ledger, entries }: TransactionTrace): Line[] {

@@ -72,7 +72,7 @@ function claimRow({ claim, claims }: PaymentTrace): Shown[] {
   return [say.layers.claim, html`${at}${say.claim(state, formatSpan(leftMs))}`];
 }
 
-function recordRows({ txnId, kafka }: PaymentTrace): Shown[][] {
+function recordRows({ txnId, kafka, ledger }: PaymentTrace): Shown[][] {
   if (kafka === undefined) return [];
   const mine = kafka.records.filter((record) => record.txnId === txnId);
   const rows = mine.map(({ at, offset }, nth): Shown[] => {
@@ -80,7 +80,9 @@ function recordRows({ txnId, kafka }: PaymentTrace): Shown[][] {
     const copy = nth > 0 && html`, <b>${say.duplicate}</b>`;
     return [say.layers.kafka, html`${time(at, 'milliseconds')} · ${where}${copy}`];
   });
-  if (mine.length === 0) rows.push([say.layers.kafka, say.noRecords]);
+  // Only the ledger says which payment one follows, and so under whose id its record is.
+  const none = ledger.length > 0 ? say.noRecords : say.noRecordsYet;
+  if (mine.length === 0) rows.push([say.layers.kafka, none]);
   if (!kafka.complete) rows.push([say.layers.kafka, say.moreRecords]);
   return rows;
 }

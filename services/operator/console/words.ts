@@ -255,6 +255,7 @@ export const words = {
     recordSeen: (partition: number, offset: string) => `partition ${partition}, offset ${offset}`,
     duplicate: 'a duplicate that guard 2 absorbs',
     noRecords: 'No record any more: past its retention.',
+    noRecordsYet: 'No record: past its retention, or under the id of the payment that it follows.',
     moreRecords: 'There is more than was read now.',
     nothingAtProvider: (kind: string, id: string) => `no ${kind} ${id}`,
     received: (verified: boolean, attempts: number) =>
