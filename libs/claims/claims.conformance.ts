@@ -140,7 +140,10 @@ function describeAnswers(open: OpenClaims): void {
       }
     }
     assert.ok(Math.min(...sizes) > 100 && Math.max(...sizes) <= 400, sizes.join());
-    assert.deepEqual(sizes.slice(2), sizes.slice(0, 2));
+    // Nothing of 45 000 characters; what is random in a claim moves it by one size class.
+    for (const [n, size] of sizes.slice(2).entries()) {
+      assert.ok(Math.abs(size - sizes[n]!) <= sizeClassBytes, sizes.join());
+    }
   });
 
   it('another request with the same key is refused as a reuse in every state, and changes nothing', async (t) => {
@@ -221,6 +224,9 @@ function describeReleases(open: OpenClaims): void {
 }
 
 type Five = [ClaimRequest, ClaimRequest, ClaimRequest, ClaimRequest, ClaimRequest];
+
+/** Of small objects, in the allocators of Redis and Valkey. */
+const sizeClassBytes = 32;
 
 const some = (count: number) => Array.from({ length: count }, () => aClaim());
 
