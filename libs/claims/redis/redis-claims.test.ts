@@ -87,6 +87,10 @@ describeClaims('redis', async (test, times) => {
       const key = keysOf(namespace, txnId).record;
       return (await redis.memory('USAGE', key))! + expiryBytes;
     },
+    valueBytes: async (txnId) => {
+      const record = await redis.hgetall(keysOf(namespace, txnId).record);
+      return Object.entries(record).flat().join('').length;
+    },
     relay,
   };
 });
