@@ -273,6 +273,11 @@ export const cardNumbersEverywhere: CardNumbersIn = ['*'];
 
 const metadataValue = /^metadata\.[^,]{1,40}$/;
 
+/** Whether every field is exempt. */
+export function isExemptEverywhere(exempt: CardNumbersIn): boolean {
+  return exempt.includes('*');
+}
+
 /** Whether a word names a field, or a value of metadata, that can be exempt. */
 export function isCardNumberField(word: string): boolean {
   return (cardNumberFields as readonly string[]).includes(word) || metadataValue.test(word);
@@ -280,6 +285,6 @@ export function isCardNumberField(word: string): boolean {
 
 /** Whether a field is exempt, alone or with all of metadata or everything. */
 export function mayLookLikeCard(exempt: CardNumbersIn, field: string): boolean {
-  if (exempt.length === 0) return false;
-  return exempt.some((each) => each === '*' || each === field || field.startsWith(`${each}.`));
+  if (isExemptEverywhere(exempt)) return true;
+  return exempt.some((each) => each === field || field.startsWith(`${each}.`));
 }

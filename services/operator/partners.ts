@@ -13,6 +13,7 @@ import {
   type EndpointId,
   type IdempotencyKey,
   isCardNumberField,
+  isExemptEverywhere,
   type PartnerId,
 } from '@triplock/payments';
 import { type Database, openForCommand } from '@triplock/postgres';
@@ -196,8 +197,11 @@ function render({ id, cardNumbersIn, keys }: ListedPartner): string[] {
     return `  ${(prefix ?? '(beginning not kept)').padEnd(30)} ${createdAt.toISOString()}  ${state}`;
   });
   if (cardNumbersIn.length === 0) return [id, ...rows];
-  const fields = cardNumbersIn.includes('*') ? '' : ` in ${cardNumbersIn.join(', ')}`;
-  return [`${id}  (card numbers allowed${fields})`, ...rows];
+  return [`${id}  (card numbers ${allowedIn(cardNumbersIn)})`, ...rows];
+}
+
+function allowedIn(fields: CardNumbersIn): string {
+  return isExemptEverywhere(fields) ? 'allowed' : `allowed in ${fields.join(', ')}`;
 }
 
 /** Makes a partner with its first key, once the registry is there. */
@@ -246,8 +250,7 @@ export function revokeKey(id: PartnerId, prefix: string) {
 export function setCardNumbers(id: PartnerId, fields: CardNumbersIn) {
   return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
     const { outcome } = await registry.setCardNumbers(id, fields, actor());
-    const where = fields.includes('*') ? '' : ` in ${fields.join(', ')}`;
-    const now = fields.length === 0 ? 'refused' : `allowed${where}`;
+    const now = fields.length === 0 ? 'refused' : allowedIn(fields);
     switch (outcome) {
       case 'set':
         return {

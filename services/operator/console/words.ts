@@ -1,3 +1,5 @@
+import { isExemptEverywhere } from '@triplock/payments';
+
 /** Headings of columns of figures. */
 const figures = (...heads: readonly string[]) => heads.map((figure) => ({ figure }));
 
@@ -310,7 +312,7 @@ export const words = {
     more: 'More partners',
     since: 'Since',
     cardNumbers: (fields: readonly string[]) =>
-      fields.includes('*')
+      isExemptEverywhere(fields)
         ? 'Its texts may look like card numbers.'
         : `Its texts may look like card numbers in ${fields.join(', ')}.`,
     keysOf: (partner: string) => `API keys of ${partner}`,
