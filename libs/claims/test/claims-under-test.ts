@@ -40,8 +40,8 @@ export type ClaimsUnderTest = {
   /** What the store keeps of a claim for its day, in bytes by its own count. */
   bytes(txnId: TxnId): Promise<number>;
   /**
-   * The names and values of it, where `bytes` counts memory: an allocator gives a few more to one of
-   * two that are alike.
+   * The names and values of it, where `bytes` counts memory: an allocator gives a few more to one
+   * of two that are alike.
    */
   valueBytes?(txnId: TxnId): Promise<number>;
   /** The way by which `claims` and walks reach the store. */
