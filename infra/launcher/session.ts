@@ -96,6 +96,8 @@ export type State = Stores & {
   parts?: RunMode;
   /** Ports of this machine that containers are published on, by the variable that names them. */
   published?: Readonly<Record<string, string>>;
+  /** The first of those that replicas in containers are published on, outside the default home. */
+  publishedFrom?: number;
 };
 
 /** The home's state; an empty one for a new home. */

@@ -7,10 +7,12 @@ import { chooseTestSpanner, freePort, spannerImage } from '@triplock/testing';
 import { homeAt } from '../home.ts';
 import { findSpannerEmulator } from '../parts/spanner.ts';
 import { chooseParts } from '../run-mode.ts';
-import { readState } from '../session.ts';
+import { openSession, readState } from '../session.ts';
 import { able, fakeEngine, type FakeEngine } from '../test/containers.ts';
 import { runScript, testHome } from '../test/home.ts';
-import { publishedRanges } from './ports.ts';
+import { chooseRanges, publishedRanges } from './ports.ts';
+
+const quiet = { report: () => undefined, signal: new AbortController().signal };
 
 type More = { environment?: Record<string, string>; home?: string };
 
@@ -89,8 +91,30 @@ test('ports that are no ports are refused before anything starts', async (t) => 
   t.after(() => delete process.env['TRIPLOCK_GATEWAY_PORTS']);
   for (const text of ['18081-18080', '70000', '0', '1-2-3']) {
     process.env['TRIPLOCK_GATEWAY_PORTS'] = text;
-    assert.throws(() => publishedRanges('/any', 2), { message: sentence });
+    assert.throws(() => publishedRanges(openSession(homeAt('/any'), quiet), 2), {
+      message: sentence,
+    });
   }
+});
+
+test('replicas of another home are published where nobody listens, and stay there', async (t) => {
+  const home = homeAt(testHome(t));
+  const choose = async () => {
+    const session = openSession(home, quiet);
+    await chooseRanges(session);
+    return { ranges: publishedRanges(session, 2), from: session.state.publishedFrom! };
+  };
+  const first = await choose();
+  assert.deepEqual((await choose()).ranges, first.ranges);
+  // Within what its ranges may grow to.
+  const squatter = createServer().listen(first.from + 5, '127.0.0.1');
+  await once(squatter, 'listening');
+  t.after(() => squatter.close());
+  const second = await choose();
+  assert.notEqual(second.from, first.from);
+  const ports = Object.values(second.ranges).flatMap((range) => range.split('-').map(Number));
+  assert.equal(new Set(ports).size, ports.length);
+  assert.ok(ports.every((port) => port >= second.from && port < 32_768));
 });
 
 test('an engine that ends in between is reported, and the home remembers what may be left', async (t) => {

@@ -13,6 +13,12 @@ const ranges = declarations.flatMap(({ ports }) =>
   ports.map(({ published, usual }) => ({ published, usual })),
 );
 
+/** Above where the launcher's processes get theirs, and below those of outgoing connections. */
+const slots = (() => {
+  const wide = ranges.length * replicasMax;
+  return { from: 30_000, wide, count: Math.floor(2_700 / wide) };
+})();
+
 /**
  * The ports of this machine that the containers of a home are published on where there is one of
  * each, as docker-compose.yml takes them from the environment. Choose them only when no container
@@ -32,16 +38,46 @@ export async function publishedPorts(session: Session): Promise<Record<string, s
 }
 
 /**
- * Those of replicas. A range is as wide as there are replicas: within a wider one an engine goes on
- * where it was, and the first gateway would be elsewhere after every start.
+ * Those of replicas, from where {@link chooseRanges} put them. A range is as wide as there are
+ * replicas: within a wider one an engine goes on where it was, and the first gateway would be
+ * elsewhere after every start.
  */
-export function publishedRanges(folder: string, replicas: number): Record<string, string> {
+export function publishedRanges(
+  { home, state }: Pick<Session, 'home' | 'state'>,
+  replicas: number,
+): Record<string, string> {
   const wide = ranges.map(({ published, usual }, index) => {
     const asked = askedRange(published);
-    const first = folder === defaultHome ? usual : firstOf(folder) + index * replicasMax;
+    const from = state.publishedFrom ?? slots.from;
+    const first = home.folder === defaultHome ? usual : from + index * replicasMax;
     return [published, asked ?? `${first}-${first + replicas - 1}`];
   });
   return Object.fromEntries(wide) as Record<string, string>;
+}
+
+/**
+ * Chooses where the ranges of a home that is not the default one begin, and remembers it: each may
+ * grow to as many replicas as there can be, and all of it is free now and nobody else's until then.
+ * Choose only when no container of the home is published yet.
+ *
+ * @throws LauncherError when no such place is left.
+ */
+export async function chooseRanges({ home, state, reservations }: Session): Promise<void> {
+  if (home.folder === defaultHome) return;
+  const start = createHash('sha256').update(home.folder).digest().readUInt32BE() % slots.count;
+  for (let step = 0; step < slots.count; step += 1) {
+    const from = slots.from + ((start + step) % slots.count) * slots.wide;
+    const ports = Array.from({ length: slots.wide }, (_, n) => from + n);
+    // Reserved before it is looked at: whoever else finds it free leaves it alone.
+    if (!ports.every((port) => reservations.reserve(port))) continue;
+    if (!(await Promise.all(ports.map(isFree))).every(Boolean)) continue;
+    state.publishedFrom = from;
+    return;
+  }
+  const variables = ranges.map(({ published }) => published).join(', ');
+  throw new LauncherError(
+    `no free ports for the services: set ${variables} to ranges that are free`,
+  );
 }
 
 /**
@@ -89,11 +125,4 @@ function askedRange(name: string): string | undefined {
   const [, first, last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(asked) ?? [];
   if (1 <= Number(first) && Number(first) <= Number(last) && Number(last) <= 65_535) return asked;
   throw new UsageError(`${name}: expected a port, or ports such as 18080-18081`);
-}
-
-/** Above where the launcher's processes get theirs, and below those of outgoing connections. */
-function firstOf(folder: string): number {
-  const each = ranges.length * replicasMax;
-  const slots = Math.floor(2_700 / each);
-  return 30_000 + (createHash('sha256').update(folder).digest().readUInt32BE() % slots) * each;
 }

@@ -14,7 +14,13 @@ import {
   projectOf,
   requireEngine,
 } from './engine.ts';
-import { publishedPorts, publishedRanges, refuseTakenRanges, variableOf } from './ports.ts';
+import {
+  chooseRanges,
+  publishedPorts,
+  publishedRanges,
+  refuseTakenRanges,
+  variableOf,
+} from './ports.ts';
 import { type ContainerRecord, containersOf, endpointsIn, replicasOf } from './records.ts';
 
 type Wanted = {
@@ -42,11 +48,14 @@ export async function bringUpContainers(
     await docker('unpause', container);
     report(`${name}: goes on`);
   }
-  if (before.length === 0) state.published = await publishedPorts(session);
+  if (before.length === 0) {
+    state.published = await publishedPorts(session);
+    await chooseRanges(session);
+  }
   // What `docker compose up` brought up before stays as many.
   state.replicas = replicas ?? Math.max(1, state.replicas, replicasOf(before));
   const { claims, ledger } = stores;
-  const ranges = publishedRanges(home.folder, state.replicas);
+  const ranges = publishedRanges(session, state.replicas);
   if (before.length === 0) await refuseTakenRanges(ranges, state.replicas);
   const ports = { ...state.published, ...ranges };
   const replicated = { ...ports, TRIPLOCK_REPLICAS: `${state.replicas}` };
