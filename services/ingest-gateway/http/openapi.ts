@@ -31,7 +31,7 @@ import {
   webhookSecretSchema,
   webhookTestSchema,
 } from '@triplock/contracts';
-import { createDocument, hasDocument, type HttpDocument } from '@triplock/runtime';
+import { createDocument, documentAnswer, type HttpDocument } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 const info = {
@@ -139,16 +139,13 @@ export async function documentOpenApi(app: FastifyInstance): Promise<void> {
   );
 }
 
-/** Sends bytes that were made once, or says that whoever asks has them. */
 function sendDocument(
   { headers }: FastifyRequest,
   reply: FastifyReply,
   document: HttpDocument,
 ): FastifyReply {
-  // Asked for again each time, by the tag, since the next version may have another one.
-  reply.header('cache-control', 'no-cache').header('etag', document.tag);
-  if (hasDocument(headers, document)) return reply.code(304).send();
-  return reply.type(document.type).send(document.bytes);
+  const answer = documentAnswer(headers, document);
+  return reply.code(answer.status).headers(answer.headers).send(answer.body);
 }
 
 function once<Value>(make: () => Value): () => Value {

@@ -5,7 +5,7 @@ import {
   callerAddress,
   createGuardedServer,
   createRateLimiter,
-  hasDocument,
+  documentAnswer,
   quickLimits,
   type HttpDocument,
   type Rate,
@@ -227,12 +227,9 @@ function send(console: Console, answer: Answer, { request, reply }: Exchange): F
   }
 }
 
-/** Asked for again each time, by its tag, since the next version may have another one. */
 function sendDocument(document: HttpDocument, { request, reply }: Exchange): FastifyReply {
-  reply.header('cache-control', 'no-cache').header('etag', document.tag).type(document.type);
-  return hasDocument(request.headers, document)
-    ? reply.code(304).send()
-    : reply.send(document.bytes);
+  const answer = documentAnswer(request.headers, document);
+  return reply.code(answer.status).headers(answer.headers).send(answer.body);
 }
 
 /** Data of several lines goes as several lines of data, which a browser joins again. */
