@@ -179,8 +179,11 @@ function aBacklog() {
   const time = { nowMs: 0 };
   const backlog = openBacklog(() => time.nowMs);
   /** For so long, requests of one partner come at a rate, and a store does as many as it can. */
-  const load = (ms: number, { come, done }: Record<'come' | 'done', number>) => {
-    const leaving: (() => void)[] = [];
+  const load = (
+    ms: number,
+    { come, done }: Record<'come' | 'done', number>,
+    leaving: (() => void)[] = [],
+  ) => {
     let [shed, most] = [0, 0];
     let [due, can] = [0, 0];
     for (const end = time.nowMs + ms; time.nowMs < end; time.nowMs += 1) {
@@ -202,9 +205,33 @@ test('nobody is shed at a rate that a store gets through, nor by a burst that it
   assert.equal(load(1, { come: 400, done: 5 }).shed, 0);
 });
 
+test('a burst that takes more than a second is served whole, and so are those right after it', () => {
+  const { backlog, load } = aBacklog();
+  const done = 0.7;
+  const first = load(400, { come: 2.5, done });
+  const draining = load(400, { come: 0, done }, first.left);
+  const bursts = [30, 150].map((size) => load(1, { come: size, done }, draining.left));
+  const rest = load(1_300, { come: 0, done }, draining.left);
+  const late = load(1, { come: 400, done }, rest.left);
+  const shed = [first, draining, ...bursts, late].map((each) => each.shed);
+  assert.deepEqual({ shed, limit: backlog.limit() }, { shed: [0, 0, 0, 0, 0], limit: Infinity });
+});
+
+test('many who ask again as soon as they are answered are no burst, and are limited', () => {
+  const { time, backlog } = aBacklog();
+  const queue = Array.from({ length: 400 }, () => backlog.enter('acme'));
+  let shed = 0;
+  for (let n = 0; n < 2_000; n += 1, time.nowMs += 1) {
+    queue.shift()?.();
+    if (backlog.isBehind('acme')) shed += 1;
+    else queue.push(backlog.enter('acme'));
+  }
+  assert.ok(shed > 300 && queue.length < 100, `${shed} were shed, ${queue.length} wait`);
+});
+
 test('beyond it no more wait than are done in time, at the rate that the store has now', () => {
   const { backlog, load } = aBacklog();
-  load(1_000, { come: 10, done: 5 }).left.forEach((leave) => leave());
+  load(3_000, { come: 10, done: 5 }).left.forEach((leave) => leave());
   const beyond = load(5_000, { come: 10, done: 5 });
   // It has 50 ms, ten at a time; half of what comes is too much.
   assert.ok(beyond.most <= 2 * 5 * 50, `${beyond.most} waited`);
@@ -227,7 +254,7 @@ test('a store that is always slow is given four times what it takes', () => {
   for (let request = 0; request < 200; request += 1) take(100, 1);
   for (let turn = 0; turn < 20; turn += 1) take(350, 300);
   assert.equal(backlog.limit(), Infinity);
-  for (let turn = 0; turn < 2; turn += 1) take(450, 300);
+  for (let turn = 0; turn < 4; turn += 1) take(450, 300);
   assert.ok(backlog.limit() < 300, `${backlog.limit()} may wait`);
 });
 

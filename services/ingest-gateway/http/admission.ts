@@ -202,6 +202,8 @@ const few = 8;
 // They share a batch: fewer at once would make it smaller, and each request dearer.
 const waitingMin = 64;
 const lookEveryMs = 100;
+// For so long a queue may grow: a burst, of which everybody is answered in time.
+const burstMs = 500;
 const growth = 1.1;
 
 /**
@@ -210,10 +212,14 @@ const growth = 1.1;
  * that they should have: the rate is its own, of this machine and this moment. Each look at which
  * waits are short again lets in a tenth more, until nothing is limited.
  *
+ * A burst is no overload: what came at once and is being done is let be, however long the last of
+ * it waits. A queue is limited that stands: its waits have been long for half a second, and it has
+ * become no shorter since the last look, nor since the third before.
+ *
  * A partner with fewer than an equal share of what may wait is let in all the same, so that one
- * that floods shuts nobody else out: at most twice as many wait then. From a store that stands
- * still nothing leaves, so the oldest is looked at as well; its end is the end of that. `clock`
- * gives milliseconds; tests set it.
+ * that floods shuts nobody else out: at most twice as many wait then. A store stands still that
+ * has had somebody waiting for a second and let nobody go; its next answer is the end of that.
+ * `clock` gives milliseconds; tests set it.
  */
 export function openBacklog(clock: () => number = () => performance.now()): Backlog {
   // A Set keeps the order of insertion, so the first is the oldest.
@@ -221,8 +227,11 @@ export function openBacklog(clock: () => number = () => performance.now()): Back
   const partners = new Map<string, number>();
   let limit = Infinity;
   let calmMs: number | undefined;
-  let look = { atMs: clock(), idleMs: 0, left: 0, waitedMs: 0 };
+  let look = { atMs: clock(), idleMs: 0, left: 0, waitedMs: 0, shed: 0 };
   let emptyMs = look.atMs;
+  let leftMs = look.atMs;
+  let longSinceMs: number | undefined;
+  let sizes: readonly number[] = [];
 
   const note = (nowMs: number, tookMs: number, isOneOfFew: boolean) => {
     if (isOneOfFew && waiting.size < few)
@@ -235,12 +244,24 @@ export function openBacklog(clock: () => number = () => performance.now()): Back
     const wantedMs = Math.min(Math.max((calmMs ?? 0) * waitMs.times, waitMs.least), waitMs.most);
     // While nobody waits a store does nothing, which says nothing of what it can do.
     const busyMs = spanMs - look.idleMs;
-    if (meanMs <= wantedMs) limit *= growth ** (spanMs / lookEveryMs);
-    else if (busyMs < lookEveryMs) return;
-    // As few wait as may at least, and it is as slow: not for the queue, so this is what it takes.
-    else if (limit <= waitingMin) calmMs = Math.max(calmMs ?? 0, meanMs / waitMs.times);
-    else limit = Math.max(waitingMin, (look.left / busyMs) * wantedMs);
-    look = { atMs: nowMs, idleMs: 0, left: 0, waitedMs: 0 };
+    if (meanMs <= wantedMs) {
+      limit *= growth ** (spanMs / lookEveryMs);
+      longSinceMs = undefined;
+    } else if (busyMs < lookEveryMs) return;
+    else {
+      longSinceMs ??= nowMs;
+      const isStanding =
+        nowMs - longSinceMs >= burstMs &&
+        waiting.size >= Math.max(sizes.at(-1) ?? 0, sizes.at(-3) ?? 0);
+      if (look.shed > 0 || isStanding) {
+        // As few wait as may at least, and it is as slow: not for the queue, so this is what it
+        // takes.
+        if (limit <= waitingMin) calmMs = Math.max(calmMs ?? 0, meanMs / waitMs.times);
+        else limit = Math.max(waitingMin, (look.left / busyMs) * wantedMs);
+      }
+    }
+    sizes = [...sizes.slice(-2), waiting.size];
+    look = { atMs: nowMs, idleMs: 0, left: 0, waitedMs: 0, shed: 0 };
   };
   return {
     enter: (partner) => {
@@ -254,6 +275,7 @@ export function openBacklog(clock: () => number = () => performance.now()): Back
         if (others > 0) partners.set(partner, others);
         else partners.delete(partner);
         const nowMs = clock();
+        leftMs = nowMs;
         if (waiting.size === 0) emptyMs = nowMs;
         note(nowMs, nowMs - one.sinceMs, one.isOneOfFew);
       };
@@ -262,7 +284,8 @@ export function openBacklog(clock: () => number = () => performance.now()): Back
       const oldest = waiting.values().next().value;
       if (oldest === undefined) return false;
       const tooMany = waiting.size >= limit;
-      if (!tooMany && clock() - oldest.sinceMs <= standsStillMs) return false;
+      if (tooMany) look.shed += 1;
+      if (!tooMany && clock() - Math.max(oldest.sinceMs, leftMs) <= standsStillMs) return false;
       const own = partners.get(partner) ?? 0;
       const among = partners.size + (own > 0 ? 0 : 1);
       const share = Math.min(waiting.size, limit) / among;
