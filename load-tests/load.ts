@@ -97,7 +97,10 @@ await runCommand({
         );
       return settings === undefined
         ? onRunningSystem(values.home, { terminal, signal }, load)
-        : onOwnSystem({ terminal, signal, name: 'load', settings }, load);
+        : onOwnSystem(
+            { terminal, signal, name: 'load', settings, replicas: scenario.replicas },
+            load,
+          );
     }
   },
 });

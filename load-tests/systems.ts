@@ -26,6 +26,8 @@ export type Listening = { terminal: Terminal; signal: AbortSignal };
 export type OwnSystem = Listening & {
   name: 'bench' | 'load' | 'compared';
   settings: SettingsOfServices;
+  /** Of each service; 1 by default. */
+  replicas?: number | undefined;
   /** Of another commit; this clone's by default. */
   launcher?: Launcher;
   /** PostgreSQL counts its statements, where it can. */
@@ -49,11 +51,18 @@ export type Launcher = { bringUp: typeof bringUp; takeDown: typeof takeDown };
 export type RunOnly = (names: readonly ServiceName[]) => Promise<void>;
 
 /**
- * Runs `work` on a system that nobody else uses: one of each service, empty, and gone afterwards.
+ * Runs `work` on a system that nobody else uses: empty, and gone afterwards.
  * What failed without being interrupted is stopped too, but leaves its logs and data for a look.
  */
 export async function onOwnSystem<Result>(
-  { name, settings, countsStatements, launcher = { bringUp, takeDown }, ...listening }: OwnSystem,
+  {
+    name,
+    settings,
+    replicas = 1,
+    countsStatements,
+    launcher = { bringUp, takeDown },
+    ...listening
+  }: OwnSystem,
   work: (system: System, runOnly: RunOnly) => Promise<Result>,
 ): Promise<Result> {
   const { terminal, signal } = listening;
@@ -65,7 +74,7 @@ export async function onOwnSystem<Result>(
     await launcher.takeDown({ home, data: 'forget', report });
     let data: 'keep' | 'forget' = 'forget';
     try {
-      const wanted = { home, replicas: 1, settings, report, signal };
+      const wanted = { home, replicas, settings, report, signal };
       if (countsStatements) await countStatements(wanted);
       await launcher.bringUp(wanted);
       return await onRunningSystem(home, listening, (system) =>

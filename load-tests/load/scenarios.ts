@@ -21,6 +21,8 @@ export type LoadScenario = {
   providerLatency?: ProviderLatency;
   /** It needs services that are set up for it, so it gets a system of its own. */
   settings?(rate: number): SettingsOfServices;
+  /** Of each service, on the system of its own. */
+  replicas?: number;
   /** What waits, and memory: stays where it is all the time, or returns to where it was. */
   level?: 'stays' | 'returns';
   /** How many of 100 payments are sent again, which can be asked for otherwise. */
@@ -120,6 +122,17 @@ export const loadScenarios: readonly LoadScenario[] = [
     phases: overload,
     sends: (rate, seconds) =>
       `${rate}/s for ${seconds} s, ${rate * 6}/s for as long, and ${rate}/s again`,
+  },
+  {
+    name: 'bursts',
+    shows: 'up to 1 000 payments at once, fresh, warm and with one key: nobody is turned away',
+    script: 'bursts.ts',
+    fixed: true,
+    rate: 1,
+    seconds: 70,
+    sends: () => '30 to 1 000 payments at once, nine times within a minute',
+    settings: () => ({}),
+    replicas: 2,
   },
   {
     name: 'slow-receiver',

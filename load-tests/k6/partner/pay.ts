@@ -59,7 +59,24 @@ export function payImpatiently(order: Order & { amount: number }): void {
   tallies.asked.add(1);
   const began = Date.now();
   const answer = send(order);
+  tallies.burstMs.add(Date.now() - began);
   if (isTurnedAway(answer)) tallies.turnedAway.add(1);
+  else note(order, { answer, began, counters: tallies });
+}
+
+/**
+ * One of many who pay by the same request at once: one of them is the payment, whoever it is, and
+ * each other a duplicate. It is asked for once, by the first.
+ */
+export function payWithEverybody(
+  order: Order & { amount: number },
+  { isFirst }: { isFirst: boolean },
+): void {
+  if (isFirst) tallies.asked.add(1);
+  const began = Date.now();
+  const answer = send(order);
+  tallies.burstMs.add(Date.now() - began);
+  if (answer.status !== 202 || isReplay(answer)) noteDuplicate(answer, answer.body ?? '');
   else note(order, { answer, began, counters: tallies });
 }
 

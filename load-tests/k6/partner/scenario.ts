@@ -138,4 +138,6 @@ export const tallies = {
   unanswered: new Counter('requests_unanswered'),
   /** From the first request of a key to its 202, retries in between included. Milliseconds. */
   acceptMs: new Trend('accept_ms', true),
+  /** Of one request whose answer is taken for what it is, whatever it says. Milliseconds. */
+  burstMs: new Trend('burst_ms', true),
 };
