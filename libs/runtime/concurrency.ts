@@ -239,9 +239,12 @@ export function shareReads<Key = void, Value = unknown>(
 }
 
 /** Counts what each caller does, and says which one does too much. */
-export type RateLimiter = { take(who: string): Taken };
+export type RateLimiter = {
+  /** Takes a token, or as many as what is asked for costs; more than a burst costs a burst. */
+  take(who: string, tokens?: number): Taken;
+};
 
-/** `limited`: nothing was taken, and there is something again in so many seconds, 1 at least. */
+/** `limited`: nothing was taken, and there are as many again in so many seconds, 1 at least. */
 export type Taken = { outcome: 'granted' } | { outcome: 'limited'; retryAfterSeconds: number };
 
 /** So many a second, and so many at once after a rest. */
@@ -274,17 +277,18 @@ export function createRateLimiter(
     return bucket;
   };
   return {
-    take(who) {
+    take(who, tokens = 1) {
+      const wanted = Math.min(tokens, burst);
       const nowMs = clock();
       const bucket = bucketOf(who, nowMs);
       const grown = ((nowMs - bucket.atMs) * perSecond) / 1_000;
       bucket.tokens = Math.min(burst, bucket.tokens + grown);
       bucket.atMs = nowMs;
-      if (bucket.tokens >= 1) {
-        bucket.tokens -= 1;
+      if (bucket.tokens >= wanted) {
+        bucket.tokens -= wanted;
         return granted;
       }
-      const retryAfterSeconds = Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond));
+      const retryAfterSeconds = Math.max(1, Math.ceil((wanted - bucket.tokens) / perSecond));
       return { outcome: 'limited', retryAfterSeconds };
     },
   };

@@ -10,7 +10,9 @@ export { handleSummary } from './partner/scenario.ts';
 
 type Burst = { at: number; users: number; keys?: 'one' };
 
-/** `at` is in seconds, far enough apart for what was accepted to be posted; two come right after. */
+/**
+ * `at` is in seconds, far enough apart for what was accepted to be posted; two come right after.
+ */
 const bursts: Readonly<Record<string, Burst>> = {
   fresh: { at: 0, users: 1_000 },
   after_30: { at: 2, users: 30 },

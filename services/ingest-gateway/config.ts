@@ -78,9 +78,12 @@ export const settings = {
   WEBHOOK_KEYS: webhookKeys,
   /** What customers have to do is sealed with, as workers do, from a file: ACTION_KEYS_FILE. */
   ACTION_KEYS: sealingKeys,
-  /** What one partner may send to this process, and how many at once after a rest. */
-  RATE_LIMIT_PER_SECOND: withDefault(rate, 10_000),
-  RATE_LIMIT_BURST: withDefault(rate, 20_000),
+  /**
+   * What one partner may send to this process, as so many payments, and how many at once after a
+   * rest: what a process gets through with a core of its own, and others beside it.
+   */
+  RATE_LIMIT_PER_SECOND: withDefault(rate, 1_000),
+  RATE_LIMIT_BURST: withDefault(rate, 2_000),
   /** Open connections; for one more, the one makes way that has sent nothing whole for longest. */
   CONNECTIONS_MAX: withDefault(many, usualLimits.connectionsMax),
   /** Requests under way at once, those that wait for a final state too: beyond it 503. */

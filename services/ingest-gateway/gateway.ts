@@ -6,6 +6,7 @@ import type {
   WebhookDeliveries,
   WebhookEndpoints,
 } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
 import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import type { LossRecovery } from './accept/loss-recovery.ts';
@@ -27,6 +28,8 @@ export type Gateway = {
   log: GroupCommit;
   /** Who waits for either. */
   backlogs: Readonly<Record<'claims' | 'appends', Backlog>>;
+  /** Who asks the database for what takes long. */
+  turns: Turns;
   ledger: Ledger;
   refunds: FollowUps;
   settlements: Settlements;
@@ -55,3 +58,22 @@ export type Backlog = {
   /** How many may wait; infinite while nobody waits for long. */
   limit(): number;
 };
+
+/**
+ * Partners' turns at the database, for what may take it long: lists, settlements, balances, and
+ * what changes settings. Whoever asks for one thing waits for what is at work, and not for all that
+ * others asked for before.
+ */
+export type Turns = {
+  /**
+   * Does the work once it is the partner's turn; what had no turn in time is not begun.
+   *
+   * @throws Problem `rate_limited` when too much of the partner's waits already, and `unavailable`
+   * when its turn did not come; DeadlineError when the work is not done in what is left; and as the
+   * work does.
+   */
+  take<Result>(turn: Turn, work: () => Promise<Result>): Promise<Result>;
+};
+
+/** Whose turn it is, what for in words, and how long waiting and work may take together. */
+export type Turn = { partnerId: PartnerId; what: string; withinMs: number };

@@ -32,6 +32,7 @@ import { openAdmission, openBacklog } from './http/admission.ts';
 import { gatewayMetrics, measureRequests } from './http/metrics.ts';
 import { checkClaims, checkLedger, checkPostgres, showClaimState } from './http/readiness.ts';
 import { createHttpServer, type HttpServerOptions } from './http/server.ts';
+import { openTurns } from './http/turns.ts';
 import { addGatewayRoutes } from './routes/gateway-routes.ts';
 import { ingestGateway } from './service.ts';
 
@@ -69,6 +70,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     unposted: renewUnposted({ claims, offsets }, service),
     log,
     backlogs,
+    turns: openTurns(),
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
     refunds: { ...followUps, find: shareReads((txnId: TxnId) => followUps.find(txnId)) },

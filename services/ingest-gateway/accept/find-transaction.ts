@@ -6,7 +6,7 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import type { Gateway } from '../gateway.ts';
-import { findPosted, isAtRest, renderPosted, type Posted } from './transaction.ts';
+import { askedOfCustomer, findPosted, isAtRest, renderPosted, type Posted } from './transaction.ts';
 
 /** Which payment or refund, and who asks. */
 export type Asked = {
@@ -19,7 +19,8 @@ export type Asked = {
 
 /** What is known of it. Another partner's is not found. */
 export type FindOutcome =
-  | { outcome: 'found'; body: string; atRest: boolean }
+  /** `asksCustomer`: it waits for its customer, who has to be told what to do. */
+  | { outcome: 'found'; body: string; atRest: boolean; asksCustomer: boolean }
   | { outcome: 'not-found' }
   /** The ledger is behind, and whether it is there, or what it is, is not known without it. */
   | { outcome: 'cold' };
@@ -72,7 +73,8 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
 export function showPosted(gateway: Gateway, posted: Posted, asked: Asked): FindOutcome {
   if (posted.partnerId !== asked.partnerId) return { outcome: 'not-found' };
   const body = JSON.stringify(renderPosted(gateway, posted, asked.requestId));
-  return { outcome: 'found', body, atRest: isAtRest(posted) };
+  const asksCustomer = askedOfCustomer(posted) !== undefined;
+  return { outcome: 'found', body, atRest: isAtRest(posted), asksCustomer };
 }
 
 type Claimed = Extract<PendingRead, { outcome: 'pending' }>;
@@ -89,7 +91,7 @@ function isAsked(claimed: Claimed, { partnerId, kind }: Pick<Asked, 'kind' | 'pa
 function showClaimed(shown: string, { acceptedAt }: Claimed): FindOutcome {
   const fields = JSON.parse(shown) as object;
   const body = JSON.stringify({ ...fields, created_at: acceptedAt.toISOString() });
-  return { outcome: 'found', body, atRest: false };
+  return { outcome: 'found', body, atRest: false, asksCustomer: false };
 }
 
 /** Whether a claim store that knew nothing still knows nothing, and has lost nothing since. */

@@ -83,9 +83,9 @@ export function renderPosted(
   requestId?: string,
 ): JsonObject {
   if ('paymentId' in posted) return renderFollowUp(posted);
-  const { nextAction, expiresAt } = posted.customer ?? {};
-  const nobodyActs = nextAction === undefined || expiresAt === undefined || isFinal(posted.state);
-  if (nobodyActs) return renderPayment(posted);
+  const asked = askedOfCustomer(posted);
+  if (asked === undefined) return renderPayment(posted);
+  const { nextAction, expiresAt } = asked;
   const { txnId } = posted;
   try {
     const opened = actionKeys.open(`action/${txnId}`, JSON.parse(nextAction) as SealedText);
@@ -95,6 +95,18 @@ export function renderPosted(
     logger.error({ err, txnId, requestId }, why);
     return renderPayment(posted);
   }
+}
+
+/**
+ * What the customer of a payment has to do, sealed, and until when; nothing where nobody has to.
+ */
+export function askedOfCustomer(
+  posted: Posted,
+): { nextAction: string; expiresAt: Date } | undefined {
+  if ('paymentId' in posted || isFinal(posted.state)) return undefined;
+  const { nextAction, expiresAt } = posted.customer ?? {};
+  if (nextAction === undefined || expiresAt === undefined) return undefined;
+  return { nextAction, expiresAt };
 }
 
 /** The ledger's row, asked for after the call; one of another kind is none. */

@@ -141,6 +141,18 @@ test('after a rest a burst is granted, and then so many a second', () => {
   assert.equal(grantedOf(50), 20);
 });
 
+test('what costs more takes as many tokens, and one that costs more than a burst waits for a full one', () => {
+  const { time, limiter } = aLimiter({ perSecond: 10, burst: 20 });
+  const take = (tokens: number) => limiter.take('acme', tokens);
+  assert.deepEqual([take(15).outcome, take(5).outcome], ['granted', 'granted']);
+  assert.deepEqual(take(15), { outcome: 'limited', retryAfterSeconds: 2 });
+  time.nowMs = 1_500;
+  assert.equal(take(15).outcome, 'granted');
+  assert.deepEqual(take(100), { outcome: 'limited', retryAfterSeconds: 2 });
+  time.nowMs = 3_500;
+  assert.equal(take(100).outcome, 'granted');
+});
+
 test('asking in small steps gives no more and no less than asking in large ones', () => {
   const { time, grantedOf } = aLimiter({ perSecond: 100, burst: 5 });
   let granted = 0;

@@ -7,13 +7,13 @@ import { callerAddress, createRateLimiter, type RateLimiter } from '@triplock/ru
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
 import type { Backlog } from '../gateway.ts';
-import { unknownYet } from './problems.ts';
+import { tooManyAtOnce, unknownYet } from './problems.ts';
 
 /** Who may ask for anything, and how often. */
 export type Admission = {
   /** Reject with a `Problem('unavailable', …)` when it cannot be known whose key it is. */
   authenticate(apiKey: string): Promise<Authentication>;
-  /** All requests of a partner. */
+  /** All requests of a partner, by what each costs. */
   partnerRate: RateLimiter;
   /** Requests without a valid key from one address, and those to nothing that is there. */
   failureRate: RateLimiter;
@@ -59,23 +59,23 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
         headers: { 'www-authenticate': 'Bearer' },
       });
     }
-    admit(partnerRate, authentication.partnerId);
+    admit(partnerRate, authentication.partnerId, request.routeOptions.config.tokens);
     request.partnerId = authentication.partnerId;
     request.cardNumbersIn = authentication.cardNumbersIn;
   };
 }
 
-/** Takes one token of whoever it is; what to refuse the request with when there is none. */
-export function refusedBy(rate: RateLimiter, who: string): Problem | undefined {
-  const taken = rate.take(who);
+/** Takes tokens of whoever it is; what to refuse the request with when there are too few. */
+export function refusedBy(rate: RateLimiter, who: string, tokens = 1): Problem | undefined {
+  const taken = rate.take(who, tokens);
   if (taken.outcome === 'granted') return undefined;
   return new Problem('rate_limited', 'Send requests more slowly; nothing was done with this one.', {
     headers: { 'Retry-After': `${taken.retryAfterSeconds}` },
   });
 }
 
-function admit(rate: RateLimiter, who: string): void {
-  const refused = refusedBy(rate, who);
+function admit(rate: RateLimiter, who: string, tokens?: number): void {
+  const refused = refusedBy(rate, who, tokens);
   if (refused !== undefined) throw refused;
 }
 
@@ -167,7 +167,7 @@ export function openInFlight(limits: InFlightLimits): InFlight {
     ofConnection({ raw, routeOptions }, reply, done) {
       if (routeOptions.config.access === 'public') return done();
       const requests = connectionOf(raw.socket);
-      if (requests.size >= perConnectionMax) return done(tooMany('on one connection'));
+      if (requests.size >= perConnectionMax) return done(tooManyAtOnce('on one connection'));
       requests.set(reply.raw, undefined);
       reply.raw.once('close', () => leave(requests, reply.raw));
       done();
@@ -178,7 +178,7 @@ export function openInFlight(limits: InFlightLimits): InFlight {
       // Closed while it was asked whose key it is: nothing would end its being counted.
       if (!requests.has(reply.raw)) return done(unknownYet());
       const own = partners.get(partnerId) ?? 0;
-      if (own >= perPartnerMax) return done(tooMany('at once'));
+      if (own >= perPartnerMax) return done(tooManyAtOnce());
       if (admitted >= requestsMax) return done(unknownYet());
       admitted += 1;
       partners.set(partnerId, own + 1);
@@ -186,11 +186,6 @@ export function openInFlight(limits: InFlightLimits): InFlight {
       done();
     },
   };
-}
-
-function tooMany(where: string): Problem {
-  const detail = `Wait for answers: too many requests ${where}. Nothing was done with this one.`;
-  return new Problem('rate_limited', detail, { headers: { 'Retry-After': '1' } });
 }
 
 // A store has 1.5 s to answer: behind one that has waited for two thirds of it one waits in vain.

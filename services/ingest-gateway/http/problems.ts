@@ -1,12 +1,9 @@
 import { Problem, type FieldProblem, type ProblemCode } from '@triplock/contracts';
 import type { TransactionKind } from '@triplock/payments';
-import { databaseErrorKind } from '@triplock/postgres';
-import { startBudget } from '@triplock/runtime';
 import type { ConnectionError, FastifyReply, FastifyRequest } from 'fastify';
 import { randomUUID } from 'node:crypto';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Gateway } from '../gateway.ts';
 
 /**
  * Answers any error as `application/problem+json` (RFC 9457). What was not thrown as a problem and
@@ -181,20 +178,8 @@ export function notFound(what: TransactionKind): Problem {
   return new Problem('not_found', `There is no such ${what}.`);
 }
 
-/**
- * What a store answers, in time.
- *
- * @throws Problem `unavailable` when it is away or late; what was asked for may have happened.
- */
-export async function askStore<Result>(
-  { logger, budgetMs }: Gateway,
-  { requestId, what, work }: { requestId: string; what: string; work: Promise<Result> },
-): Promise<Result> {
-  try {
-    return await startBudget(budgetMs).hold(work, what);
-  } catch (error) {
-    if (error instanceof Problem || databaseErrorKind(error) !== 'transient') throw error;
-    logger.warn({ err: error, what, requestId }, 'a store did not answer');
-    throw unknownYet();
-  }
+/** More of a partner's than may be at once: 429, before anything was done. */
+export function tooManyAtOnce(where = 'at once'): Problem {
+  const detail = `Wait for answers: too many requests ${where}. Nothing was done with this one.`;
+  return new Problem('rate_limited', detail, retryAfter);
 }

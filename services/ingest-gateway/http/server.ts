@@ -60,6 +60,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** `public`: needs no API key. Every other route answers 401 without one. */
     access?: 'public';
+    /** What it takes of its partner's rate, as so many payments; 1 by default. */
+    tokens?: number;
     /** Whether it is what balancers ask for, and answered however much its address asks for. */
     isHealth?: boolean;
   }

@@ -9,7 +9,6 @@ import {
   txnIdSchema,
 } from '@triplock/contracts';
 import { isTxnId, type JsonObject } from '@triplock/payments';
-import { startBudget } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import { findOwnPayment } from '../accept/find-transaction.ts';
 import type { Gateway } from '../gateway.ts';
@@ -48,14 +47,20 @@ const listRefunds: FastifySchema = {
   },
 };
 
+// A page of a hundred costs this process as much as ten payments or more.
+const pageCost = { tokens: 10 };
+
 /** `GET /v1/payments` and `GET /v1/payments/{id}/refunds`: what the ledger has posted. */
 export function addListRoutes(app: FastifyInstance, gateway: Gateway): void {
-  app.get('/v1/payments', { schema: listPayments }, (request, reply) =>
-    list(gateway, reply, { page: paymentsOf(gateway, request), cursorIs: 'a payment of yours' }),
-  );
-  app.get('/v1/payments/:id/refunds', { schema: listRefunds }, (request, reply) =>
+  app.get('/v1/payments', { schema: listPayments, config: pageCost }, (request, reply) =>
     list(gateway, reply, {
-      page: refundsOf(gateway, request),
+      page: () => paymentsOf(gateway, request),
+      cursorIs: 'a payment of yours',
+    }),
+  );
+  app.get('/v1/payments/:id/refunds', { schema: listRefunds, config: pageCost }, (request, reply) =>
+    list(gateway, reply, {
+      page: () => refundsOf(gateway, request),
       cursorIs: 'a refund of this payment',
     }),
   );
@@ -106,15 +111,15 @@ async function refundsOf(gateway: Gateway, request: FastifyRequest): Promise<Pag
 
 /** Answers with a page; a store that does not answer in time is a 503. */
 async function list(
-  { metrics, logger, budgetMs }: Gateway,
+  { metrics, logger, turns, budgetMs: withinMs }: Gateway,
   reply: FastifyReply,
-  { page, cursorIs }: { page: Promise<PageOutcome>; cursorIs: string },
+  { page, cursorIs }: { page: () => Promise<PageOutcome>; cursorIs: string },
 ): Promise<FastifyReply> {
-  const outcome = await startBudget(budgetMs)
-    .hold(page, 'listing')
+  const { partnerId, id: requestId } = reply.request;
+  const outcome = await turns
+    .take({ partnerId, what: 'listing', withinMs }, page)
     .catch((error: unknown) => {
       if (error instanceof Problem) throw error;
-      const { partnerId, id: requestId } = reply.request;
       logger.warn({ err: error, partnerId, requestId }, 'list failed');
       return { outcome: 'unavailable' } as const;
     });

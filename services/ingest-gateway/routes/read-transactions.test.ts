@@ -8,6 +8,7 @@ import fc from 'fast-check';
 import { acceptTransaction } from '../accept/accept-transaction.ts';
 import { findOwnPayment } from '../accept/find-transaction.ts';
 import { anOrder, aPaymentBeside, openTestGateway } from '../test/gateway.ts';
+import { transactionEdge } from '../test/route-edges.ts';
 import { preferredWaitSeconds, readTransaction, type Question } from './read-transactions.ts';
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
@@ -26,7 +27,7 @@ describe('reading a payment', () => {
     await acceptTransaction(gateway, anOrder(payment));
     const body = JSON.stringify(renderPending(payment));
     const seen = await readTransaction(gateway, question(payment.txnId));
-    assert.deepEqual(seen, { outcome: 'found', body, atRest: false });
+    assert.deepEqual(seen, { outcome: 'found', body, atRest: false, asksCustomer: false });
   });
 
   it('shows what the ledger has, with all that was sent', async (t) => {
@@ -95,7 +96,7 @@ describe('reading a payment', () => {
     assert.equal((await acceptTransaction(gateway, anOrder(later))).outcome, 'accepted');
     const body = JSON.stringify(renderPending(payment));
     const seen = await readTransaction(gateway, question(payment.txnId));
-    assert.deepEqual(seen, { outcome: 'found', body, atRest: false });
+    assert.deepEqual(seen, { outcome: 'found', body, atRest: false, asksCustomer: false });
   });
 
   it('does not answer "not found" for what may have been lost', async (t) => {
@@ -188,6 +189,60 @@ describe('waiting for a payment', () => {
     });
     const captured = await readTransaction(gateway, question(txnId));
     assert.ok(captured.outcome === 'found' && !captured.atRest);
+  });
+
+  it('ends when its customer comes to have something to do, and waits for what comes of that', async (t) => {
+    const { gateway, database } = await openTestGateway(t);
+    const ledger = openPostgresLedger(database.open('triplock_ledger'));
+    const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+    const { txnId } = payment;
+    await ledger.post([{ payment, traceparent }]);
+    const looked = Promise.withResolvers<void>();
+    const find = async (id: TxnId) => {
+      const found = await gateway.ledger.find(id);
+      looked.resolve();
+      return found;
+    };
+    const watched = { ...gateway, ledger: { ...gateway.ledger, find } };
+    const waiting = readTransaction(watched, question(txnId, { waitMs: 30_000 }));
+    await looked.promise;
+    const action = { type: 'redirect_to_url', sealed: '{}' } as const;
+    await ledger.awaitCustomer({ txnId, version: 1, withinMs: 60_000, traceparent, action });
+    const seen = await waiting;
+    assert.ok(seen.outcome === 'found' && !seen.atRest && seen.asksCustomer);
+    const again = readTransaction(gateway, question(txnId, { waitMs: 30_000 }));
+    const settledAt = new Date();
+    const result = { state: 'succeeded' as const };
+    await ledger.settle({ txnId, version: 2, traceparent, result, settledAt });
+    const ended = await again;
+    assert.ok(ended.outcome === 'found' && ended.atRest);
+  });
+
+  it('leaves others room, however many of one partner wait', async (t) => {
+    const { get, post, catchUp } = await transactionEdge(t);
+    const pay = async (as: string) => {
+      const body = { amount: 1, currency: 'EUR' };
+      const accepted = await post('/v1/payments', { as, key: `of ${as}`, body });
+      return String(accepted.body['id']);
+    };
+    const waitFor = async (as: string, id: string) => {
+      const headers = { prefer: 'wait=30' };
+      const answer = await get(`/v1/payments/${id}`, { as, headers });
+      assert.equal(answer.status, 200, answer.text);
+      return answer.headers['preference-applied'];
+    };
+    const [own, other] = await Promise.all([pay('acme'), pay('globex')]);
+    let atOnce = 0;
+    const many = Array.from({ length: 150 }, async () => {
+      const waited = await waitFor('acme', own);
+      if (waited === undefined) atOnce += 1;
+    });
+    await eventually(async () => atOnce >= 50);
+    const few = Array.from({ length: 50 }, () => waitFor('globex', other));
+    await catchUp();
+    assert.deepEqual(new Set(await Promise.all(few)), new Set(['wait=30']));
+    await Promise.all(many);
+    assert.equal(atOnce, 50);
   });
 
   it('answers with what is known when the time is over', async (t) => {

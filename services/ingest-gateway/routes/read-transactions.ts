@@ -1,5 +1,5 @@
 import { txnIdSchema } from '@triplock/contracts';
-import { isTxnId, type TransactionKind } from '@triplock/payments';
+import { isTxnId, type PartnerId, type TransactionKind } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifySchema } from 'fastify';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import {
   type Asked,
   type FindOutcome,
 } from '../accept/find-transaction.ts';
-import { findPosted, isAtRest, type Posted } from '../accept/transaction.ts';
+import { askedOfCustomer, findPosted, isAtRest, type Posted } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { notFound, unknownYet } from '../http/problems.ts';
 import { foundResponse, preferHeader, problems } from './schemas.ts';
@@ -30,8 +30,9 @@ const readPayment: FastifySchema = {
   },
 };
 
-// Each asks the ledger up to four times a second: together a small part of what it can answer.
-// Who comes when that many wait is answered at once, which RFC 7240 allows.
+// Each asks the ledger up to four times a second: together a small part of what it can answer. A
+// partner may have as many waiting as are left to others, so that there is always room for one
+// more. Who comes beyond it is answered at once, which RFC 7240 allows.
 const waitingMax = 200;
 
 /** Answers a read of a transaction of that kind by its id, with `Prefer: wait=N`. */
@@ -42,24 +43,25 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
   const { metrics, logger } = gateway;
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
-  let waiting = 0;
+  const waiting = openWaiting(metrics);
 
   const read: ReadTransaction = async (kind, reply) => {
     const { params, headers, partnerId, id: requestId } = reply.request;
     const { id: txnId } = params as { id: string };
     if (!isTxnId(txnId)) throw notFound(kind);
-    const waitSeconds = waiting < waitingMax ? preferredWaitSeconds(headers.prefer) : undefined;
+    const hasRoom = waiting.hasRoom(partnerId);
+    const waitSeconds = hasRoom ? preferredWaitSeconds(headers.prefer) : undefined;
     const waits = waitSeconds !== undefined && waitSeconds > 0;
     const ended = waits ? AbortSignal.any([closing.signal, connectionEnd(reply)]) : closing.signal;
     const waitMs = (waitSeconds ?? 0) * 1_000;
-    if (waits) metrics.waiters.set((waiting += 1));
+    if (waits) waiting.enter(partnerId);
     const asked = { kind, txnId, partnerId, requestId };
     const outcome = await readTransaction(gateway, { ...asked, waitMs, ended })
       .catch((error: unknown) => {
         logger.warn({ err: error, txnId, partnerId, requestId }, 'read failed');
         return { outcome: 'unavailable' } as const;
       })
-      .finally(() => waits && metrics.waiters.set((waiting -= 1)));
+      .finally(() => waits && waiting.leave(partnerId));
     metrics.reads.count(outcome.outcome);
     switch (outcome.outcome) {
       case 'found':
@@ -80,6 +82,24 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
   return read;
 }
 
+/** Who waits for a payment to come to rest. */
+function openWaiting({ waiters }: Gateway['metrics']) {
+  const partners = new Map<PartnerId, number>();
+  const of = (partner: PartnerId) => partners.get(partner) ?? 0;
+  let all = 0;
+  const add = (partner: PartnerId, one: 1 | -1) => {
+    waiters.set((all += one));
+    const own = of(partner) + one;
+    if (own > 0) partners.set(partner, own);
+    else partners.delete(partner);
+  };
+  return {
+    hasRoom: (partner: PartnerId) => of(partner) < waitingMax - all,
+    enter: (partner: PartnerId) => add(partner, 1),
+    leave: (partner: PartnerId) => add(partner, -1),
+  };
+}
+
 /**
  * Which payment or refund, who asks, and how long to wait until it is final, or authorised. `ended`
  * cuts the wait short.
@@ -87,7 +107,9 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
 export type Question = Asked & { waitMs: number; ended: AbortSignal };
 
 /**
- * Reads one payment or refund and waits until it is final or authorised, or for so long.
+ * Reads one payment or refund and waits until it is final or authorised, or for so long. The wait
+ * ends as well when the customer comes to have something to do, which nobody could know before; who
+ * asks again waits for what comes of that.
  *
  * @throws as {@link findTransaction} does, and when the first look takes longer than the budget.
  */
@@ -95,17 +117,19 @@ export async function readTransaction(gateway: Gateway, question: Question): Pro
   const finding = findTransaction(gateway, question);
   const found = await startBudget(gateway.budgetMs).hold(finding, 'reading');
   if (found.outcome !== 'found' || found.atRest || question.waitMs === 0) return found;
-  return (await waitUntilRest(gateway, question)) ?? found;
+  const isNews = (seen: Posted) => !found.asksCustomer && askedOfCustomer(seen) !== undefined;
+  return (await waitUntilRest(gateway, question, isNews)) ?? found;
 }
 
 // A book transfer is final within a fraction of a second: quick at first, then four times a second.
 const firstPauseMs = 25;
 const longestPauseMs = 250;
 
-/** It, once it is at rest; what was last seen of it, if anything, when the wait is over. */
+/** It, once it is at rest or news; what was last seen of it, if anything, when the wait is over. */
 async function waitUntilRest(
   gateway: Gateway,
   question: Question,
+  isNews: (seen: Posted) => boolean,
 ): Promise<FindOutcome | undefined> {
   const end = performance.now() + question.waitMs;
   let seen: Posted | undefined;
@@ -114,7 +138,7 @@ async function waitUntilRest(
     await pause(Math.min(pauseMs, end - performance.now()), question.ended);
     pauseMs = Math.min(pauseMs * 1.5, longestPauseMs);
     seen = (await lookAgain(gateway, question)) ?? seen;
-    if (seen !== undefined && isAtRest(seen)) break;
+    if (seen !== undefined && (isAtRest(seen) || isNews(seen))) break;
   }
   return seen && showPosted(gateway, seen, question);
 }

@@ -73,7 +73,7 @@ export function preferHeader(what: What): object {
       Prefer: {
         type: 'string',
         description:
-          `\`wait=N\` (RFC 7240, N up to 30 seconds) answers when the ${what} is final${what === 'payment' ? ', or authorised and not captured or cancelled yet,' : ''} or N is over. ` +
+          `\`wait=N\` (RFC 7240, N up to 30 seconds) answers when the ${what} is final${what === 'payment' ? ', or authorised and not captured or cancelled yet, or its customer comes to have something to do,' : ''} or N is over. ` +
           'A malformed or larger one is ignored.',
       },
     },

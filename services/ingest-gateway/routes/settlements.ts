@@ -11,7 +11,8 @@ import type { SettlementBatch, SettlementSums } from '@triplock/partners';
 import type { Money } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { askStore, incorrectParameters, queryText, unknownYet } from '../http/problems.ts';
+import { incorrectParameters, queryText, unknownYet } from '../http/problems.ts';
+import { askStore } from '../http/turns.ts';
 import { problems } from './schemas.ts';
 
 const whatADayIs =
@@ -69,12 +70,10 @@ const readBalance: FastifySchema = {
 
 /** `GET /v1/settlements`, `GET /v1/settlements/{date}.csv` and `GET /v1/balance`. */
 export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): void {
-  const batchesOf = ({ partnerId, id: requestId }: FastifyRequest, date: string) =>
-    askStore(gateway, {
-      requestId,
-      what: 'reading settlements',
-      work: gateway.settlements.ofDay({ partnerId, date }),
-    });
+  const batchesOf = (request: FastifyRequest, date: string) =>
+    askStore(gateway, { request, what: 'reading settlements' }, () =>
+      gateway.settlements.ofDay({ partnerId: request.partnerId, date }),
+    );
 
   app.get('/v1/settlements', { schema: listSettlements }, async (request, reply) => {
     const batches = await batchesOf(request, askedDay(request.url));
@@ -98,12 +97,9 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
   app.get('/v1/balance', { schema: readBalance }, async (request, reply) => {
     const parsed = parseBalanceQuery(queryText(request.url));
     if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
-    const work = balanceOf(gateway, request);
-    const rows = await askStore(gateway, {
-      requestId: request.id,
-      what: 'reading a balance',
-      work,
-    });
+    const rows = await askStore(gateway, { request, what: 'reading a balance' }, () =>
+      balanceOf(gateway, request),
+    );
     const body = `{"object":"balance","data":[${rows.join(',')}]}`;
     return reply.type('application/json').header('Cache-Control', 'no-store').send(body);
   });

@@ -19,15 +19,10 @@ import type {
 import { fingerprint, type JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import {
-  askStore,
-  incorrectFields,
-  incorrectParameters,
-  queryText,
-  reused,
-} from '../http/problems.ts';
+import { incorrectFields, incorrectParameters, queryText, reused } from '../http/problems.ts';
 import { refuseBody } from '../http/request-body.ts';
 import { readKey } from '../http/request-body.ts';
+import { askStore } from '../http/turns.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const listDeliveriesSchema: FastifySchema = {
@@ -123,12 +118,10 @@ const path = '/v1/webhook-deliveries';
 export function addWebhookDeliveryRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { deliveries, logger } = gateway;
   app.get(path, { schema: listDeliveriesSchema }, async (request, reply) => {
-    const work = deliveries.list(questionOf(request));
-    const page = await askStore(gateway, {
-      requestId: request.id,
-      what: 'listing deliveries',
-      work,
-    });
+    const question = questionOf(request);
+    const page = await askStore(gateway, { request, what: 'listing deliveries' }, () =>
+      deliveries.list(question),
+    );
     if (page.outcome === 'unknown-cursor') {
       const detail = 'expected the id of a delivery of yours that was listed before';
       throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
@@ -145,8 +138,9 @@ export function addWebhookDeliveryRoutes(app: FastifyInstance, gateway: Gateway)
       const { partnerId, params, id: requestId } = request;
       refuseBody(request);
       const id = deliveryIdOf(params.id);
-      const work = deliveries.redeliver({ partnerId, ...id });
-      const delivery = await askStore(gateway, { requestId, what: 'redelivering', work });
+      const delivery = await askStore(gateway, { request, what: 'redelivering' }, () =>
+        deliveries.redeliver({ partnerId, ...id }),
+      );
       if (delivery === undefined) throw noDelivery();
       const line = { partnerId, ...id, txnId: delivery.txnId, requestId };
       logger.info(line, 'webhook requested again');
@@ -210,9 +204,10 @@ function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
   const { deliveries, logger } = gateway;
   app.post(`${path}/redeliver`, { schema: redeliverWindowSchema }, async (request, reply) => {
     const order = orderOf(request);
-    const work = deliveries.redeliverWindow(order);
     const { partnerId, id: requestId } = request;
-    const done = await askStore(gateway, { requestId, what: 'redelivering a window', work });
+    const done = await askStore(gateway, { request, what: 'redelivering a window' }, () =>
+      deliveries.redeliverWindow(order),
+    );
     logger.info(
       { partnerId, outcome: done.outcome, requestId },
       'webhooks of a window requested again',

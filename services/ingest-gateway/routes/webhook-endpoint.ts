@@ -5,12 +5,12 @@ import { type RotatedSecret, type TargetPolicy, type TestResult } from '@triploc
 import type { EndpointId, JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { askStore, incorrectFields, unknownYet } from '../http/problems.ts';
+import { incorrectFields, unknownYet } from '../http/problems.ts';
 import { readKey, refuseBody } from '../http/request-body.ts';
+import { askStore } from '../http/turns.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 import {
   answer,
-  asking,
   named,
   noSuchEndpoint,
   params,
@@ -113,9 +113,10 @@ const onePath = '/v1/webhook-endpoints/:id';
  */
 export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { endpoints, logger } = gateway;
-  app.get(path, { schema: readEndpoint }, async ({ partnerId, id: requestId }, reply) => {
-    const work = endpoints.show(partnerId);
-    const endpoint = await askStore(gateway, { requestId, what: 'reading an endpoint', work });
+  app.get(path, { schema: readEndpoint }, async (request, reply) => {
+    const endpoint = await askStore(gateway, { request, what: 'reading an endpoint' }, () =>
+      endpoints.show(request.partnerId),
+    );
     if (endpoint === undefined) throw noEndpoint();
     return reply.type('application/json').send(JSON.stringify(renderEndpoint(endpoint)));
   });
@@ -123,8 +124,9 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway)
   app.put(path, { schema: setEndpoint }, async (request, reply) => {
     const { partnerId, id: requestId } = request;
     const url = urlOf(request, gateway.targetPolicy);
-    const work = endpoints.setUrl({ partnerId, url });
-    const set = await askStore(gateway, { requestId, what: 'setting an endpoint', work });
+    const set = await askStore(gateway, { request, what: 'setting an endpoint' }, () =>
+      endpoints.setUrl({ partnerId, url }),
+    );
     logger.info({ partnerId, outcome: set.outcome, requestId }, 'webhook endpoint set');
     const body = JSON.stringify({
       ...renderEndpoint(set.endpoint),
@@ -158,12 +160,11 @@ async function rotate(
   const { partnerId, id: requestId } = request;
   refuseBody(request);
   const key = readKey(request);
-  const work = gateway.endpoints.rotateSecret({ partnerId, key, ...(id && { id }) });
-  const rotated = await askStore<RotatedSecret>(gateway, {
-    requestId,
-    what: 'rotating a secret',
-    work,
-  });
+  const rotated = await askStore<RotatedSecret>(
+    gateway,
+    { request, what: 'rotating a secret' },
+    () => gateway.endpoints.rotateSecret({ partnerId, key, ...(id && { id }) }),
+  );
   if (rotated.outcome === 'no-endpoint') throw asked.noEndpoint();
   gateway.logger.info({ partnerId, outcome: rotated.outcome, requestId }, 'webhook secret rotated');
   const body = JSON.stringify({
@@ -233,12 +234,9 @@ function addTestRoute(app: FastifyInstance, gateway: Gateway): void {
     refuseBody(request);
     const endpoint = named(request);
     const testId = randomUUID();
-    const work = gateway.endpoints.askTest(endpoint, testId);
-    const asked = await askStore(gateway, {
-      ...asking(request),
-      what: 'asking for a test',
-      work,
-    });
+    const asked = await askStore(gateway, { request, what: 'asking for a test' }, () =>
+      gateway.endpoints.askTest(endpoint, testId),
+    );
     if (asked === 'no-endpoint') throw noSuchEndpoint();
     if (asked === 'not-open') throw refusal('webhook_endpoint_not_verified', notVerified);
     if (asked === 'too-soon') throw refusal('rate_limited', 'One test in ten seconds is sent.');

@@ -17,8 +17,9 @@ import {
 import { fingerprint, type EndpointId, type EventType, type JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { askStore, incorrectFields, queryText, reused } from '../http/problems.ts';
+import { incorrectFields, queryText, reused } from '../http/problems.ts';
 import { readKey, refuseBody, refuseCardData } from '../http/request-body.ts';
+import { askStore } from '../http/turns.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const always = ['invalid_request', 'unauthorized', 'internal_error', 'unavailable'] as const;
@@ -118,18 +119,21 @@ const path = '/v1/webhook-endpoints';
 /** A partner's endpoints: `/v1/webhook-endpoints`, one by its id, and what is done with one. */
 export function addWebhookEndpointsRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { endpoints, logger } = gateway;
-  app.get(path, { schema: listSchema }, async ({ partnerId, id: requestId, url }, reply) => {
-    if (queryText(url) !== '') throw unknownParameter();
-    const work = endpoints.list(partnerId);
-    const all = await askStore(gateway, { requestId, what: 'listing endpoints', work });
+  app.get(path, { schema: listSchema }, async (request, reply) => {
+    if (queryText(request.url) !== '') throw unknownParameter();
+    const all = await askStore(gateway, { request, what: 'listing endpoints' }, () =>
+      endpoints.list(request.partnerId),
+    );
     const page = { object: 'list', data: all.map(renderEndpoint), has_more: false };
     return reply.type('application/json').send(JSON.stringify(page));
   });
   addMakeRoute(app, gateway);
 
   app.get<OfOne>(`${path}/:id`, { schema: readSchema }, async (request, reply) => {
-    const work = endpoints.find(named(request));
-    const endpoint = await askStore(gateway, { ...asking(request), what: 'reading', work });
+    const asked = named(request);
+    const endpoint = await askStore(gateway, { request, what: 'reading' }, () =>
+      endpoints.find(asked),
+    );
     if (endpoint === undefined) throw noSuchEndpoint();
     return reply.type('application/json').send(JSON.stringify(renderEndpoint(endpoint)));
   });
@@ -137,8 +141,9 @@ export function addWebhookEndpointsRoutes(app: FastifyInstance, gateway: Gateway
   app.patch<OfOne>(`${path}/:id`, { schema: changeSchema }, async (request, reply) => {
     const endpoint = named(request);
     const changes = changesOf(request, gateway);
-    const work = endpoints.change(endpoint, changes);
-    const changed = await askStore(gateway, { ...asking(request), what: 'changing', work });
+    const changed = await askStore(gateway, { request, what: 'changing' }, () =>
+      endpoints.change(endpoint, changes),
+    );
     if (changed === undefined) throw noSuchEndpoint();
     logger.info({ ...endpoint, requestId: request.id }, 'webhook endpoint changed');
     return reply.type('application/json').send(JSON.stringify(renderEndpoint(changed)));
@@ -147,8 +152,9 @@ export function addWebhookEndpointsRoutes(app: FastifyInstance, gateway: Gateway
   app.delete<OfOne>(`${path}/:id`, { schema: deleteSchema }, async (request, reply) => {
     refuseBody(request);
     const endpoint = named(request);
-    const work = endpoints.delete(endpoint);
-    const deleted = await askStore(gateway, { ...asking(request), what: 'deleting', work });
+    const deleted = await askStore(gateway, { request, what: 'deleting' }, () =>
+      endpoints.delete(endpoint),
+    );
     if (!deleted) throw noSuchEndpoint();
     logger.info({ ...endpoint, requestId: request.id }, 'webhook endpoint deleted');
     return reply.code(204).send();
@@ -159,8 +165,9 @@ export function addWebhookEndpointsRoutes(app: FastifyInstance, gateway: Gateway
 function addMakeRoute(app: FastifyInstance, gateway: Gateway): void {
   app.post(path, { schema: makeSchema }, async (request, reply) => {
     const order = orderOf(request, gateway);
-    const work = gateway.endpoints.make(order);
-    const made = await askStore(gateway, { ...asking(request), what: 'making an endpoint', work });
+    const made = await askStore(gateway, { request, what: 'making an endpoint' }, () =>
+      gateway.endpoints.make(order),
+    );
     const line = { partnerId: order.partnerId, outcome: made.outcome, requestId: request.id };
     gateway.logger.info(line, 'webhook endpoint asked for');
     if (made.outcome === 'replayed') reply.header('Idempotency-Replayed', 'true');
@@ -270,11 +277,6 @@ export function named({ partnerId, params }: FastifyRequest<OfOne>) {
   if (!uuid.test(params.id)) throw noSuchEndpoint();
   return { partnerId, id: params.id as EndpointId };
 }
-
-/** Which request asks a store. */
-export const asking = ({ id: requestId }: FastifyRequest<OfOne> | FastifyRequest) => ({
-  requestId,
-});
 
 /** Nothing there, or another partner's: 404. */
 export function noSuchEndpoint(): Problem {

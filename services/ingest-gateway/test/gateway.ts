@@ -39,6 +39,7 @@ import type { Order, Transaction } from '../accept/transaction.ts';
 import { watchUnposted } from '../accept/unposted.ts';
 import type { Gateway } from '../gateway.ts';
 import { openBacklog, type Admission } from '../http/admission.ts';
+import { openTurns } from '../http/turns.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 
 type Accepted = AcceptedPayment | AcceptedFollowUp;
@@ -163,7 +164,7 @@ function orderOf(transaction: Transaction): Order {
 
 /** A gateway of which a test looks at these things alone. */
 export function partialGateway(known: Partial<Gateway>): Gateway {
-  return { logger, budgetMs: 2_200, ...known } as unknown as Gateway;
+  return { logger, budgetMs: 2_200, turns: openTurns(), ...known } as unknown as Gateway;
 }
 
 const unlimited: Rate = { perSecond: 1_000_000, burst: 1_000_000 };
