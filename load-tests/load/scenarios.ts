@@ -130,7 +130,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     fixed: true,
     rate: 1,
     seconds: 70,
-    sends: () => '30 to 1 000 payments at once, nine times within a minute',
+    sends: () => '30 to 1 000 payments at once, nine times in 70 s',
     settings: () => ({}),
     replicas: 2,
   },
