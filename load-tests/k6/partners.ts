@@ -4,7 +4,7 @@
 // globex is alone for as long, so that its own latency is what the latency beside the flood is
 // compared with, whatever the machine. The runner starts a system with a low limit for it.
 import exec from 'k6/execution';
-import { pay, payImpatiently, paymentOf } from './partner/pay.ts';
+import { longest, pay, payImpatiently, paymentOf } from './partner/pay.ts';
 import { settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
@@ -54,15 +54,6 @@ export const options = {
       `count>=${Math.floor(limit * seconds * 0.8)}`,
     ],
   },
-};
-
-// 45 KB of UTF-8: every character takes four bytes.
-const long = (characters: number) => '𝄞'.repeat(characters);
-const longest = {
-  description: long(500),
-  metadata: Object.fromEntries(
-    Array.from({ length: 20 }, (_, at) => [`${long(38)}${10 + at}`, long(500)]),
-  ),
 };
 
 export function payLoudly(): void {

@@ -114,6 +114,17 @@ export const loadScenarios: readonly LoadScenario[] = [
     }),
   },
   {
+    name: 'neighbour',
+    shows: 'a partner that asks for all it may get and more, and a quiet one that hardly notices',
+    script: 'neighbour.ts',
+    rate: 1_000,
+    seconds: 20,
+    sends: (rate, seconds) =>
+      `a quiet partner's 10/s for ${2 * seconds} s, and for the latter half ${rate}/s of one who ` +
+      'asks for balances, long lists, redeliveries and waits',
+    settings: () => ({}),
+  },
+  {
     name: 'overload',
     shows: 'six times the rate: who is refused is so at once, who is accepted hardly waits',
     script: 'once.ts',

@@ -25,6 +25,14 @@ export function paymentOf(n: number, wish: PaymentWish = {}): Order & { amount: 
   return { partner, path: '/v1/payments', key, body, amount };
 }
 
+/** Every text of a payment at its longest: 45 KB of UTF-8, in which each character takes four. */
+export const longest: PaymentWish = (() => {
+  const long = (characters: number) => '𝄞'.repeat(characters);
+  const keys = Array.from({ length: 20 }, (_, at) => `${long(38)}${10 + at}`);
+  const metadata = Object.fromEntries(keys.map((key) => [key, long(500)]));
+  return { description: long(500), metadata };
+})();
+
 /** A refund; its name is part of its key. */
 export function refundOf(name: string, wish: { partner: string; payment: string; amount: number }) {
   const { partner, payment, amount } = wish;
