@@ -195,27 +195,31 @@ test('only a process of the home can be paused or killed', async () => {
   await assert.rejects(pauseProcess({ home, name: 'redis' }), /no process redis runs here/);
 });
 
-before(async () => Object.assign(process.env, await givenBrokers()));
-
-/** Busy without ever waiting, so it does not notice that its server is gone. */
-const busy = `DO $$
-  DECLARE till timestamptz := clock_timestamp() + interval '6 s';
-  BEGIN WHILE clock_timestamp() < till LOOP END LOOP; END $$`;
+/** At work for longer than any test, unless it hears that its server is gone. */
+const busy = 'SELECT pg_sleep(600)';
 
 test('up right after a SIGKILL of PostgreSQL waits for the backends that are still at work', async (t) => {
   const home = testHome(t);
   const { postgres } = await bringUpParts({ home });
-  // Whether it still gets an answer is a race that nothing here depends on.
   const work = Promise.allSettled([withDatabase(postgres, (database) => database.query(busy))]);
-  const isBusy = `SELECT FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO %'`;
-  await eventually(() =>
-    withDatabase(postgres, async (database) => (await database.query(isBusy)).length > 0),
+  const isBusy = `SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query = '${busy}'`;
+  const backend = await eventually(() =>
+    withDatabase(postgres, async (database) => (await database.query<{ pid: number }>(isBusy))[0]),
   );
+  // As one that never waits for anything notices nothing, and takes no processor for it.
+  process.kill(backend.pid, 'SIGSTOP');
   const { pid } = readState(homeAt(home)).processes['postgres']!;
   process.kill(pid, 'SIGKILL');
 
   const lines: string[] = [];
-  const again = await bringUpParts({ home, report: (line) => lines.push(line) });
+  const again = await bringUpParts({
+    home,
+    report: (line) => {
+      lines.push(line);
+      // Now it hears it, and ends.
+      if (line.includes('still at work')) process.kill(backend.pid, 'SIGCONT');
+    },
+  });
   assert.equal(again.postgres, postgres);
   assert.ok(
     lines.some((line) => line.includes('still at work')),
