@@ -1,4 +1,5 @@
 export * from './builders.ts';
+export * from './commands.ts';
 export * from './containers.ts';
 export * from './crowds.ts';
 export * from './dynamodb.ts';

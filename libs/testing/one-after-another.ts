@@ -1,6 +1,8 @@
 // Runs the commands that its parent sends, one after the other, and tells how each ended.
-import { operateByWords } from '../operate.ts';
-import type { Ran, ToRun } from './run-operator.ts';
+import type { CommandLine, Ran, ToRun } from './commands.ts';
+
+const [, , module, exported] = process.argv as [string, string, string, string];
+const { [exported]: runByWords } = (await import(module)) as Record<string, CommandLine>;
 
 // Each command adds its own to these and counts on the end of the process.
 const listened = ['SIGINT', 'SIGTERM', 'SIGHUP'];
@@ -15,12 +17,11 @@ async function run(
   words: readonly string[],
   environment: Readonly<NodeJS.ProcessEnv>,
 ): Promise<Ran> {
-  // oxlint-disable-next-line house/settings-in-config -- each command has one of its own
   process.env = { ...environment };
   process.exitCode = undefined;
   const streams = [process.stdout, process.stderr] as const;
   const printed = streams.map(record);
-  await operateByWords(words);
+  await runByWords!(words);
   const [stdout, stderr] = printed.map((end) => end()) as [string, string];
   for (const name of listened) process.removeAllListeners(name);
   for (const stream of streams) stream.removeAllListeners('error');
