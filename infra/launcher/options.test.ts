@@ -2,37 +2,50 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { promisify } from 'node:util';
-import { freePort } from '@triplock/testing';
+import { freePort, openCommands, type Ran } from '@triplock/testing';
 import { cloneFolder, createHome } from './home.ts';
 import { nodeIn, provideNode } from './install-dependencies.mjs';
 import { launcher, processesOf, runScript, testHome } from './test/home.ts';
+
+/** As {@link runScript}, but for the launcher, and all in one process. */
+const runCommand = openCommands(
+  { after },
+  { module: new URL('./test/command-line.ts', import.meta.url), name: 'runByWords' },
+  process.env,
+);
+
+/** Fails unless a command does the same as the process that `npm run` starts. */
+async function sameAsScript(args: readonly string[], ran: Ran) {
+  assert.deepEqual(await runScript(args), ran);
+}
 
 test('every command explains itself, and what it lists fits 100 columns', async () => {
   const { stdout } = await runScript(['--help']);
   const names = [...stdout.matchAll(/^ {2}(\S+)/gm)].map(([, name]) => name!);
   assert.ok(names.includes('prove') && names.includes('scenario'));
-  const helps = await Promise.all(names.map((name) => runScript([name, '--help'])));
+  const helps = await Promise.all(names.map((name) => runCommand([name, '--help'])));
   for (const [n, { code, stdout: help, stderr }] of helps.entries()) {
     assert.equal(code, 0, stderr);
     assert.match(help, new RegExp(`^npm (run )?${names[n]}`));
   }
   const listing = names.filter((_, n) => /^ {2}--list\b/m.test(helps[n]!.stdout));
   assert.deepEqual(listing, ['scenario', 'load', 'prove']);
-  const lists = await Promise.all(listing.map((name) => runScript([name, '--list'])));
+  const lists = await Promise.all(listing.map((name) => runCommand([name, '--list'])));
   for (const [n, { code, stdout: list, stderr }] of lists.entries()) {
     assert.equal(code, 0, stderr);
     assert.deepEqual(tooWide(list), [], listing[n]);
   }
   assert.deepEqual(tooWide(stdout), []);
+  await sameAsScript(['trace', '--help'], helps[names.indexOf('trace')]!);
+  await sameAsScript(['scenario', '--list'], lists[0]!);
 });
 
 const tooWide = (text: string) => text.split('\n').filter((line) => line.length > 100);
 
 test('a wrong argument is refused in one line that names it', async () => {
   const wrong: [string[], RegExp][] = [
-    [['start'], /"start"/],
     [['up', 'everything'], /'everything'/],
     [['up', '--replica', '2'], /'--replica'/],
     [['up', '--replicas', '0'], /--replicas .*from 1 to 10, not '0'/],
@@ -46,13 +59,16 @@ test('a wrong argument is refused in one line that names it', async () => {
     [['logs', '-n', 'many'], /--lines .*not 'many'/],
     [['logs', '-n', '-1'], /-n takes a value that does not begin with a dash/],
   ];
-  const ran = await Promise.all(wrong.map(([args]) => runScript(args)));
-  ran.forEach(({ code, stderr, stdout }, index) => {
+  const ran = await Promise.all(wrong.map(([args]) => runCommand(args)));
+  const unknown = await runScript(['start']);
+  for (const [n, { code, stderr, stdout }] of [unknown, ...ran].entries()) {
     assert.equal(code, 2, stderr);
-    assert.match(stderr, wrong[index]![1]);
+    assert.match(stderr, n === 0 ? /"start"/ : wrong[n - 1]![1]);
     assert.equal(stderr.trim().split('\n').length, 1, stderr);
     assert.equal(stdout, '');
-  });
+  }
+  // A command of the launcher, and one of the operators.
+  for (const n of [2, 8]) await sameAsScript(wrong[n]![0], ran[n]!);
 });
 
 test('a reader of logs that goes away is no failure, and ends --follow', async (t) => {
