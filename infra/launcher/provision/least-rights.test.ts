@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { openForCommand, type DatabaseRole } from '@triplock/postgres';
@@ -12,6 +10,7 @@ import {
   createTestDatabase,
   eventually,
   freePort,
+  openCommands,
   startService,
   testNamespace,
   testWebhookKeys,
@@ -119,24 +118,25 @@ test('every service works with the rights of its row, over TLS and logged in, an
     },
     { withinMs: 120_000, what: 'the payment in every layer' },
   );
-  const operator = operatorOn(brokers, store.url());
-  await operator('trace', id);
+  const operator = operatorOn(t, brokers, store.url());
+  await operator(['trace', id]);
   const who = ['--by', 'ada', '--why', 'to try it'];
-  await operator('dead-letters', 'redrive', await anyDeadLetter(operator), ...who);
+  await operator(['dead-letters', 'redrive', await anyDeadLetter(operator), ...who]);
   await refuseMessage(store);
   const refused = 'refused:partner-notifier:1';
-  await operator('dead-letters', 'redrive', refused, ...who);
+  await operator(['dead-letters', 'redrive', refused, ...who]);
+  const mistrusting = operatorOn(t, brokers, store.url(), { NODE_EXTRA_CA_CERTS: '' });
   for (const KAFKA_CLIENT of ['kafkajs', 'platformatic']) {
-    const listing = (more: Readonly<Record<string, string>>) =>
-      operatorOn(brokers, store.url(), { KAFKA_CLIENT, ...more })('dead-letters', 'list');
+    const list = ['dead-letters', 'list'];
     // By PLAIN, for brokers that know nothing else.
-    await listing({ KAFKA_SASL: 'plain' });
-    await assert.rejects(listing({ NODE_EXTRA_CA_CERTS: '' }), /self-signed certificate/);
-    await assert.rejects(listing({ KAFKA_PASSWORD: 'another' }), /[Aa]uthentication failed/);
+    await operator(list, { KAFKA_CLIENT, KAFKA_SASL: 'plain' });
+    await assert.rejects(mistrusting(list, { KAFKA_CLIENT }), /self-signed certificate/);
+    const another = operator(list, { KAFKA_CLIENT, KAFKA_PASSWORD: 'another' });
+    await assert.rejects(another, /[Aa]uthentication failed/);
   }
   const ends = await Promise.all(started.map((each) => each.terminate()));
   const hour = new Date(Date.now() - 3_600_000).toISOString();
-  await operator('rewind', '--since', hour, '--yes', ...who);
+  await operator(['rewind', '--since', hour, '--yes', ...who]);
 
   for (const [user, rights] of Object.entries(kafkaRights)) {
     assert.deepEqual(broker.refusedTo(user), [], `${user}: broker-rights.ts lacks a right`);
@@ -173,10 +173,12 @@ async function appendPoison({ broker, names }: Brokers): Promise<void> {
   await producer.disconnect();
 }
 
-/** The operators' commands as they are run elsewhere, as the user `operator`. */
-function operatorOn({ broker, pubsub }: Brokers, database: string, more = {}) {
-  const main = join(cloneFolder, 'services', 'operator', 'main.ts');
-  const env = {
+/**
+ * The operators' commands as they are run elsewhere, as the user `operator`; all in one process, which
+ * trusts the certificates that it was started with.
+ */
+function operatorOn(t: TestContext, { broker, pubsub }: Brokers, database: string, more = {}) {
+  const environment = {
     ...compileCache(),
     TRIPLOCK_MODE: 'test',
     DATABASE_URL: database,
@@ -189,8 +191,13 @@ function operatorOn({ broker, pubsub }: Brokers, database: string, more = {}) {
     ...broker.settingsAs('operator'),
     ...more,
   };
-  return async (...args: string[]) =>
-    (await promisify(execFile)(process.execPath, [main, ...args, '--json'], { env })).stdout;
+  const operate = new URL('../../../services/operator/operate.ts', import.meta.url);
+  const run = openCommands(t, { module: operate, name: 'operateByWords' }, environment);
+  return async (words: readonly string[], settings: Readonly<Record<string, string>> = {}) => {
+    const ran = await run([...words, '--json'], { ...environment, ...settings });
+    if (ran.code !== 0) throw new Error(ran.stderr);
+    return ran.stdout;
+  };
 }
 
 /** As a consumer keeps a message that is no event. */
@@ -203,7 +210,7 @@ async function refuseMessage(store: Awaited<ReturnType<typeof createTestDatabase
 }
 
 async function anyDeadLetter(operator: ReturnType<typeof operatorOn>): Promise<string> {
-  const { letters } = JSON.parse(await operator('dead-letters', 'list')) as {
+  const { letters } = JSON.parse(await operator(['dead-letters', 'list'])) as {
     letters: { id: string }[];
   };
   return letters[0]!.id;
