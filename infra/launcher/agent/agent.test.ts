@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { request } from 'node:http';
-import { before, type TestContext, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { quickLimits } from '@triplock/runtime';
 import { eventually, freePort, holdsUpNobody } from '@triplock/testing';
 import { bringUpServices } from '../bring-up.ts';
@@ -19,8 +19,11 @@ before(async () => Object.assign(process.env, await givenBrokers()));
 
 const name = 'ingest-gateway-1';
 
-test('who does not show the token once, or asks by another name or page, is told and breaks nothing', async (t) => {
-  const { ask, home, token } = await anAgent(t);
+/** What a test broke in it, or took down, the next one that has it up starts again. */
+const home = testHome({ after });
+
+test('who does not show the token once, or asks by another name or page, is told and breaks nothing', async () => {
+  const { ask, token } = await anAgent();
   const right = { authorization: `Bearer ${token}` };
   const wrong: Required<Asking>['headers'][] = [
     {},
@@ -44,12 +47,12 @@ test('who does not show the token once, or asks by another name or page, is told
   }
   assert.equal((await ask('GET', '/healthz', { headers: {} })).status, 200);
   assert.equal((await ask('GET', '/healthz', { headers: { host: 'a.example' } })).status, 403);
-  assert.equal(await stateOf(home), 'ready');
+  assert.equal(await stateOf(), 'ready');
   assert.equal((await ask('GET', '/state')).status, 200);
 });
 
-test('what is not in its vocabulary is refused, and nothing is run', async (t) => {
-  const { ask, home } = await anAgent(t);
+test('what is not in its vocabulary is refused, and nothing is run', async () => {
+  const { ask } = await anAgent();
   for (const path of [
     '/processes/postgres/kill',
     '/processes/agent/kill',
@@ -91,11 +94,11 @@ test('what is not in its vocabulary is refused, and nothing is run', async (t) =
   assert.equal((await ask('POST', '/jobs/1/cancel')).status, 409);
   const { job } = JSON.parse((await ask('GET', '/state')).text) as { job: null };
   assert.equal(job, null);
-  assert.equal(await stateOf(home), 'ready');
+  assert.equal(await stateOf(), 'ready');
 });
 
-test('a process is killed, stands still and goes on, and is seen to', async (t) => {
-  const { ask, home } = await anAgent(t);
+test('a process is killed, stands still and goes on, and is seen to', async () => {
+  const { ask } = await anAgent();
   const act = async (what: string) => (await ask('POST', `/processes/${name}/${what}`)).status;
   const seen = async () => {
     const { text } = await ask('GET', '/state');
@@ -103,16 +106,16 @@ test('a process is killed, stands still and goes on, and is seen to', async (t) 
     return processes.find((each) => each.name === name)?.state;
   };
   assert.equal(await act('pause'), 200);
-  assert.deepEqual([await seen(), await stateOf(home)], ['paused', 'paused']);
+  assert.deepEqual([await seen(), await stateOf()], ['paused', 'paused']);
   assert.equal(await act('continue'), 200);
-  assert.deepEqual([await seen(), await stateOf(home)], ['running', 'ready']);
+  assert.deepEqual([await seen(), await stateOf()], ['running', 'ready']);
   assert.equal(await act('kill'), 200);
-  assert.deepEqual([await seen(), await stateOf(home)], ['gone', 'gone']);
+  assert.deepEqual([await seen(), await stateOf()], ['gone', 'gone']);
   assert.equal(await act('kill'), 409, 'what is gone cannot be killed');
 });
 
-test('an agent that was killed is in nobody’s way, and down takes what it had stand still', async (t) => {
-  const { ask, home } = await anAgent(t);
+test('an agent that was killed is in nobody’s way, and down takes what it had stand still', async () => {
+  const { ask } = await anAgent();
   assert.equal((await ask('POST', `/processes/${name}/pause`)).status, 200);
   await killProcess({ home, name: 'agent' });
   const { processes } = await systemStatus({ home });
@@ -120,7 +123,7 @@ test('an agent that was killed is in nobody’s way, and down takes what it had 
   assert.deepEqual([states['agent'], states[name]], ['gone', 'paused']);
   const again = await bringUpServices({ home }, table);
   assert.notEqual(again.agent, undefined, 'it belongs to the home until that is taken down');
-  assert.equal(await stateOf(home), 'ready');
+  assert.equal(await stateOf(), 'ready');
 
   await killProcess({ home, name: 'agent' });
   await takeDown({ home });
@@ -128,8 +131,8 @@ test('an agent that was killed is in nobody’s way, and down takes what it had 
   assert.equal((await bringUpServices({ home }, table)).agent, undefined);
 });
 
-test('down breaks off what is under way, and nothing of it is left', async (t) => {
-  const { ask, home } = await anAgent(t);
+test('down breaks off what is under way, and nothing of it is left', async () => {
+  const { ask } = await anAgent();
   const before = processesOf(home).length;
   const order = JSON.stringify({ run: 'scenario', scenario: 'retry' });
   assert.equal((await ask('POST', '/jobs', { body: order })).status, 202);
@@ -158,8 +161,8 @@ test('an act has the processes to itself, and so has a scenario', async (t) => {
 
 test('whoever listens while processes cannot be looked at is let go of, and nothing stays behind', async (t) => {
   // No folder, so that the look itself fails.
-  const home = import.meta.filename;
-  const jobs = openJobs(home);
+  const nowhere = import.meta.filename;
+  const jobs = openJobs(nowhere);
   let listeners = 0;
   const listen: typeof jobs.listen = (hear) => {
     listeners += 1;
@@ -169,7 +172,7 @@ test('whoever listens while processes cannot be looked at is let go of, and noth
       unlisten();
     };
   };
-  const agent = { jobs: { ...jobs, listen }, home, token: 'some' };
+  const agent = { jobs: { ...jobs, listen }, home: nowhere, token: 'some' };
   const { url, close } = await serveAgent(agent, await freePort());
   t.after(close);
   const headers = { authorization: 'Bearer some' };
@@ -179,7 +182,7 @@ test('whoever listens while processes cannot be looked at is let go of, and noth
 });
 
 test('whoever does not wait for answers of the agent, or does not read them, holds up nobody', async (t) => {
-  const { ask, home, url } = await anAgent(t);
+  const { ask, url } = await anAgent();
   const { host, port } = new URL(url);
   const headOf = (line: string) => `${line} HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
   const { pid } = readState(homeAt(home)).processes['agent']!;
@@ -217,9 +220,8 @@ function standIn(service: string, copies: Service['copies'], use: 'admin' | 'htt
 
 type Asking = { headers?: Readonly<Record<string, string | string[]>>; body?: string };
 
-/** An agent of a home of the test's own, asked with its token unless headers say others. */
-async function anAgent(t: TestContext) {
-  const home = testHome(t);
+/** The agent of the home, asked with its token unless headers say others. */
+async function anAgent() {
   const { agent } = await bringUpServices({ home, agent: 'up' }, table);
   const { url, token } = agent!;
   const usual = { authorization: `Bearer ${token}` };
@@ -242,10 +244,10 @@ async function anAgent(t: TestContext) {
       });
       asked.end(body);
     });
-  return { home, token, url, ask };
+  return { token, url, ask };
 }
 
-async function stateOf(home: string): Promise<string | undefined> {
+async function stateOf(): Promise<string | undefined> {
   assert.notEqual(readState(homeAt(home)).processes[name], undefined);
   const { processes } = await systemStatus({ home, only: [name] });
   return processes[0]?.state;

@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { testEndpoints } from '@triplock/testing';
+import { testEndpoints, type Cleanup } from '@triplock/testing';
 import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
 import { NoEngine } from '../errors.ts';
 import { cloneFolder, defaultHome, homeAt } from '../home.ts';
@@ -26,8 +26,11 @@ export type Ran = { code: number; stdout: string; stderr: string };
 /** The first file of every npm script. */
 export const launcher = join(cloneFolder, 'infra', 'launcher', 'triplock.mjs');
 
-/** An instance of one test's own in a path with spaces; after the test nothing of it is left. */
-export function testHome(test: TestContext, options: { below?: 'private folder' } = {}): string {
+/**
+ * An instance of one test's own, or of a file's whose tests have it made whole, in a path with
+ * spaces; afterwards nothing of it is left.
+ */
+export function testHome(test: Cleanup, options: { below?: 'private folder' } = {}): string {
   const { parent, home } = makeTestHome();
   chmodSync(parent, options.below === 'private folder' ? 0o700 : 0o755);
   test.after(() => removeTestHome(parent));
