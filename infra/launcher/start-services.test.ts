@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { type AddressInfo, createServer } from 'node:net';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { before, test, type TestContext } from 'node:test';
+import { after, before, test, type TestContext } from 'node:test';
 import { eventually, freePort } from '@triplock/testing';
 import { bringUpParts, bringUpServices } from './bring-up.ts';
 import { continueProcess, killProcess, pauseProcess, stopProcess } from './faults.ts';
@@ -22,8 +22,113 @@ const startLimit = { withinMs: 60_000, what: 'a service that starts' };
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
-test('services start in as many copies as asked, and up again adds to them', async (t) => {
-  const home = testHome(t);
+/** What a test broke in it, or took down, the next one starts again; the first finds nothing up. */
+const home = testHome({ after });
+
+test('Ctrl-C while services start leaves nothing half started, and the next up works', async () => {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const up = bringUpServices({ home, signal }, standIns({ STAND_IN: 'is never ready' }));
+  const isStarting = async () => 'ingest-gateway-1' in readState(homeAt(home)).processes;
+  await Promise.race([up, eventually(isStarting, startLimit)]);
+  controller.abort();
+  await assert.rejects(up, { name: 'AbortError' });
+  assert.deepEqual(processesOf(home), []);
+  assert.equal(existsSync(homeAt(home).endpoints), false);
+  const { services } = await bringUpServices({ home }, standIns());
+  assert.equal(services.length, 1);
+});
+
+test('a service has a temporary folder as long as it runs, whatever whoever started it had', async (t) => {
+  const { TMPDIR } = process.env;
+  t.after(() => {
+    if (TMPDIR === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = TMPDIR;
+  });
+  const starters = mkdtempSync(join(tmpdir(), 'whoever-starts-it-'));
+  process.env['TMPDIR'] = starters;
+  const { services } = await bringUpServices({ home }, standIns({ FORM: 'started here' }));
+  rmSync(starters, { recursive: true });
+  const itsOwn = await (await fetch(services[0]!.health)).text();
+  assert.equal(itsOwn, homeAt(home).temporary);
+  assert.equal(existsSync(itsOwn), true);
+  await takeDown({ home });
+  assert.equal(existsSync(itsOwn), false);
+});
+
+test('a service whose settings changed is started again, the others are not', async () => {
+  await bringUpServices({ home }, standIns({ FORM: 'first' }));
+  const before = readState(homeAt(home)).processes;
+  await bringUpServices({ home }, standIns({ FORM: 'second' }));
+  const after = readState(homeAt(home)).processes;
+  assert.notEqual(after['ingest-gateway-1']!.pid, before['ingest-gateway-1']!.pid);
+  assert.deepEqual(after['ingest-gateway-1']!.ports, before['ingest-gateway-1']!.ports);
+  for (const name of ['catcher', 'redis', 'postgres']) {
+    assert.equal(after[name]!.pid, before[name]!.pid);
+  }
+});
+
+test('Ctrl-C while a service is started again says that it is down, and the next up starts it', async () => {
+  await bringUpServices({ home }, standIns());
+  const { pid } = readState(homeAt(home)).processes['ingest-gateway-1']!;
+  const controller = new AbortController();
+  const { signal } = controller;
+  const up = bringUpServices({ home, signal }, standIns({ STAND_IN: 'is never ready' }));
+  const isStarting = async () => {
+    const again = readState(homeAt(home)).processes['ingest-gateway-1'];
+    return again !== undefined && again.pid !== pid;
+  };
+  await Promise.race([up, eventually(isStarting, startLimit)]);
+  controller.abort();
+  await assert.rejects(up, { name: 'AbortError', message: /so is ingest-gateway-1.*npm run up/ });
+  const { services } = await bringUpServices({ home }, standIns());
+  assert.equal(services.length, 1);
+});
+
+test('a service that does not start is shown with its last words and its log', async () => {
+  const up = bringUpServices({ home }, standIns({ STAND_IN: 'refuses to start' }));
+  await assert.rejects(up, (error: Error) => {
+    assert.match(error.message, /^ingest-gateway-1 exited with code 3 before it was ready/);
+    assert.match(error.message, /the stand-in refuses to start/);
+    assert.match(error.message, /log: .*ingest-gateway-1\.log/);
+    return true;
+  });
+});
+
+test('every role can log in, and both demo partners are there once', async () => {
+  await bringUpServices({ home }, standIns());
+  const { databases, partners, postgres } = await bringUpServices({ home }, standIns());
+  for (const url of Object.values(databases)) {
+    await withDatabase(url, (database) => database.ping());
+  }
+  const limits = await withDatabase(postgres, (database) =>
+    database.query<{ role: string; limit: number }>(
+      `SELECT rolname AS role, rolconnlimit AS "limit" FROM pg_roles WHERE rolname LIKE 'triplock\\_%'`,
+    ),
+  );
+  const limitOf = Object.fromEntries(limits.map(({ role, limit }) => [role, limit]));
+  assert.deepEqual(limitOf, connectionLimits(1));
+  assert.deepEqual(
+    partners.map(({ id }) => id),
+    ['acme', 'globex'],
+  );
+  assert.equal(new Set(partners.map(({ apiKey }) => apiKey)).size, 2);
+});
+
+test('who gives way to others has a lower priority, also where Linux shares out by sessions', async () => {
+  await bringUpServices({ home }, standIns());
+  const { 'ingest-gateway-1': gateway, catcher } = readState(homeAt(home)).processes;
+  assert.equal(getPriority(gateway!.pid), getPriority());
+  assert.equal(getPriority(catcher!.pid), Math.max(getPriority(), 5));
+  const groups = [gateway!, catcher!].map(({ pid }) => `/proc/${pid}/autogroup`);
+  if (!groups.every((each) => existsSync(each))) return;
+  const [first, behind] = groups.map((each) => readFileSync(each, 'utf8'));
+  assert.match(first!, /nice 0$/m);
+  assert.match(behind!, /nice 5$/m);
+});
+
+// How many there are is remembered: from here on there are two.
+test('services start in as many copies as asked, and up again adds to them', async () => {
   const one = await bringUpServices({ home }, standIns());
   assert.deepEqual(
     one.services.map(({ name }) => name),
@@ -43,31 +148,7 @@ test('services start in as many copies as asked, and up again adds to them', asy
   assert.deepEqual(processesOf(home), []);
 });
 
-test('all ports that are taken are named, with who wants each and what to do, before anything starts', async (t) => {
-  const home = testHome(t);
-  const [redis, console] = await Promise.all([aSquatter(t), aSquatter(t)]);
-  const { code, stderr } = await runScript(['up', '--parts', 'native', '--home', home], {
-    TRIPLOCK_REDIS_PORT: String(redis),
-    TRIPLOCK_CONSOLE_PORT: String(console),
-  });
-  assert.equal(code, 1);
-  const way = 'is taken: end what listens there, or set';
-  assert.match(stderr, new RegExp(`port ${redis} for redis.port ${way} TRIPLOCK_REDIS_PORT to`));
-  assert.match(stderr, new RegExp(`port ${console} for console.http ${way} TRIPLOCK_CONSOLE_PORT`));
-  assert.deepEqual(processesOf(home), []);
-  assert.deepEqual(readdirSync(homeAt(home).data), []);
-});
-
-/** The port of a program that has nothing to do with us. */
-async function aSquatter(t: TestContext): Promise<number> {
-  const squatter = createServer().listen(0, '127.0.0.1');
-  await once(squatter, 'listening');
-  t.after(() => squatter.close());
-  return (squatter.address() as AddressInfo).port;
-}
-
-test('a process that was asked to end is gone, with what it held, and the next up starts just it', async (t) => {
-  const home = testHome(t);
+test('a process that was asked to end is gone, with what it held, and the next up starts just it', async () => {
   const before = await bringUpServices({ home, replicas: 2 }, standIns());
   const name = 'ingest-gateway-2';
   assert.deepEqual(await stopProcess({ home, name }), { outcome: 'stopped' });
@@ -84,54 +165,7 @@ test('a process that was asked to end is gone, with what it held, and the next u
   assert.notEqual(once.services[1]!.pid, again!.pid);
 });
 
-test('a service has a temporary folder as long as it runs, whatever whoever started it had', async (t) => {
-  const home = testHome(t);
-  const { TMPDIR } = process.env;
-  t.after(() => {
-    if (TMPDIR === undefined) delete process.env['TMPDIR'];
-    else process.env['TMPDIR'] = TMPDIR;
-  });
-  const starters = mkdtempSync(join(tmpdir(), 'whoever-starts-it-'));
-  process.env['TMPDIR'] = starters;
-  const { services } = await bringUpServices({ home }, standIns());
-  rmSync(starters, { recursive: true });
-  const itsOwn = await (await fetch(services[0]!.health)).text();
-  assert.equal(itsOwn, homeAt(home).temporary);
-  assert.equal(existsSync(itsOwn), true);
-  await takeDown({ home });
-  assert.equal(existsSync(itsOwn), false);
-});
-
-test('Ctrl-C while services start leaves nothing half started, and the next up works', async (t) => {
-  const home = testHome(t);
-  const controller = new AbortController();
-  const { signal } = controller;
-  const up = bringUpServices({ home, signal }, standIns({ STAND_IN: 'is never ready' }));
-  const isStarting = async () => 'ingest-gateway-1' in readState(homeAt(home)).processes;
-  await Promise.race([up, eventually(isStarting, startLimit)]);
-  controller.abort();
-  await assert.rejects(up, { name: 'AbortError' });
-  assert.deepEqual(processesOf(home), []);
-  assert.equal(existsSync(homeAt(home).endpoints), false);
-  const { services } = await bringUpServices({ home }, standIns());
-  assert.equal(services.length, 1);
-});
-
-test('a service whose settings changed is started again, the others are not', async (t) => {
-  const home = testHome(t);
-  await bringUpServices({ home }, standIns({ FORM: 'first' }));
-  const before = readState(homeAt(home)).processes;
-  await bringUpServices({ home }, standIns({ FORM: 'second' }));
-  const after = readState(homeAt(home)).processes;
-  assert.notEqual(after['ingest-gateway-1']!.pid, before['ingest-gateway-1']!.pid);
-  assert.deepEqual(after['ingest-gateway-1']!.ports, before['ingest-gateway-1']!.ports);
-  for (const name of ['catcher', 'redis', 'postgres']) {
-    assert.equal(after[name]!.pid, before[name]!.pid);
-  }
-});
-
-test('replicas whose settings changed are replaced one after the other, and no further than one that does not start', async (t) => {
-  const home = testHome(t);
+test('replicas whose settings changed are replaced one after the other, and no further than one that does not start', async () => {
   const up = (settings: Readonly<Record<string, string>>, except: string[] = []) => {
     const lines: string[] = [];
     const report = (line: string) => lines.push(line.replace(/( on|:? its) .*/, ''));
@@ -160,67 +194,58 @@ test('replicas whose settings changed are replaced one after the other, and no f
 
 const gateway = (n: number) => `ingest-gateway-${n}`;
 
-test('Ctrl-C while a service is started again says that it is down, and the next up starts it', async (t) => {
+test('all ports that are taken are named, with who wants each and what to do, before anything starts', async (t) => {
   const home = testHome(t);
-  await bringUpServices({ home }, standIns());
-  const { pid } = readState(homeAt(home)).processes['ingest-gateway-1']!;
-  const controller = new AbortController();
-  const { signal } = controller;
-  const up = bringUpServices({ home, signal }, standIns({ STAND_IN: 'is never ready' }));
-  const isStarting = async () => {
-    const again = readState(homeAt(home)).processes['ingest-gateway-1'];
-    return again !== undefined && again.pid !== pid;
-  };
-  await Promise.race([up, eventually(isStarting, startLimit)]);
-  controller.abort();
-  await assert.rejects(up, { name: 'AbortError', message: /so is ingest-gateway-1.*npm run up/ });
-  const { services } = await bringUpServices({ home }, standIns());
-  assert.equal(services.length, 1);
-});
-
-test('a service that does not start is shown with its last words and its log', async (t) => {
-  const home = testHome(t);
-  const up = bringUpServices({ home }, standIns({ STAND_IN: 'refuses to start' }));
-  await assert.rejects(up, (error: Error) => {
-    assert.match(error.message, /^ingest-gateway-1 exited with code 3 before it was ready/);
-    assert.match(error.message, /the stand-in refuses to start/);
-    assert.match(error.message, /log: .*ingest-gateway-1\.log/);
-    return true;
+  const [redis, console] = await Promise.all([aSquatter(t), aSquatter(t)]);
+  const { code, stderr } = await runScript(['up', '--parts', 'native', '--home', home], {
+    TRIPLOCK_REDIS_PORT: String(redis),
+    TRIPLOCK_CONSOLE_PORT: String(console),
   });
+  assert.equal(code, 1);
+  const way = 'is taken: end what listens there, or set';
+  assert.match(stderr, new RegExp(`port ${redis} for redis.port ${way} TRIPLOCK_REDIS_PORT to`));
+  assert.match(stderr, new RegExp(`port ${console} for console.http ${way} TRIPLOCK_CONSOLE_PORT`));
+  assert.deepEqual(processesOf(home), []);
+  assert.deepEqual(readdirSync(homeAt(home).data), []);
 });
 
-test('every role can log in, and both demo partners are there once', async (t) => {
-  const home = testHome(t);
-  await bringUpServices({ home }, standIns());
-  const { databases, partners, postgres } = await bringUpServices({ home }, standIns());
-  for (const url of Object.values(databases)) {
-    await withDatabase(url, (database) => database.ping());
-  }
-  const limits = await withDatabase(postgres, (database) =>
-    database.query<{ role: string; limit: number }>(
-      `SELECT rolname AS role, rolconnlimit AS "limit" FROM pg_roles WHERE rolname LIKE 'triplock\\_%'`,
-    ),
-  );
-  const limitOf = Object.fromEntries(limits.map(({ role, limit }) => [role, limit]));
-  assert.deepEqual(limitOf, connectionLimits(1));
-  assert.deepEqual(
-    partners.map(({ id }) => id),
-    ['acme', 'globex'],
-  );
-  assert.equal(new Set(partners.map(({ apiKey }) => apiKey)).size, 2);
+/** The port of a program that has nothing to do with us. */
+async function aSquatter(t: TestContext): Promise<number> {
+  const squatter = createServer().listen(0, '127.0.0.1');
+  await once(squatter, 'listening');
+  t.after(() => squatter.close());
+  return (squatter.address() as AddressInfo).port;
+}
+
+test('a server that was given and does not answer is named with its variable', async () => {
+  await bringUpParts({ home });
+  const { endpoints } = homeAt(home);
+  const left = JSON.parse(readFileSync(endpoints, 'utf8')) as object;
+  const kafka = `127.0.0.1:${await freePort()}`;
+  writeFileSync(endpoints, JSON.stringify({ ...left, kafka }));
+  assert.deepEqual(await unreachableParts({ home }), [
+    `kafka at ${kafka}, given by KAFKA_BROKERS, does not answer`,
+  ]);
 });
 
-test('who gives way to others has a lower priority, also where Linux shares out by sessions', async (t) => {
-  const home = testHome(t);
-  await bringUpServices({ home }, standIns());
-  const { 'ingest-gateway-1': gateway, catcher } = readState(homeAt(home)).processes;
-  assert.equal(getPriority(gateway!.pid), getPriority());
-  assert.equal(getPriority(catcher!.pid), Math.max(getPriority(), 5));
-  const groups = [gateway!, catcher!].map(({ pid }) => `/proc/${pid}/autogroup`);
-  if (!groups.every((each) => existsSync(each))) return;
-  const [first, behind] = groups.map((each) => readFileSync(each, 'utf8'));
-  assert.match(first!, /nice 0$/m);
-  assert.match(behind!, /nice 5$/m);
+test('a part that does not answer is named with the next step, whether it died or stands still', async () => {
+  await bringUpParts({ home });
+  assert.deepEqual(await unreachableParts({ home }), []);
+
+  const up = `\`npm run up -- --home '${home}'\``;
+  await pauseProcess({ home, name: 'postgres' });
+  const startedMs = performance.now();
+  assert.deepEqual(await unreachableParts({ home }), [
+    `postgres stands still: ${up} lets it go on`,
+  ]);
+  assert.ok(performance.now() - startedMs < 4_000);
+  await continueProcess({ home, name: 'postgres' });
+
+  await killProcess({ home, name: 'redis' });
+  assert.deepEqual(await unreachableParts({ home }), [
+    `redis is not running: ${up} starts it again`,
+  ]);
+  assert.deepEqual(await unreachableParts({ home, only: ['postgres', 'kafka'] }), []);
 });
 
 /** A table of services that only answer health checks. `settings` go to the replicated one. */
@@ -255,38 +280,3 @@ function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {
     },
   ];
 }
-
-before(async () => Object.assign(process.env, await givenBrokers()));
-
-test('a server that was given and does not answer is named with its variable', async (t) => {
-  const home = testHome(t);
-  await bringUpParts({ home });
-  const { endpoints } = homeAt(home);
-  const left = JSON.parse(readFileSync(endpoints, 'utf8')) as object;
-  const kafka = `127.0.0.1:${await freePort()}`;
-  writeFileSync(endpoints, JSON.stringify({ ...left, kafka }));
-  assert.deepEqual(await unreachableParts({ home }), [
-    `kafka at ${kafka}, given by KAFKA_BROKERS, does not answer`,
-  ]);
-});
-
-test('a part that does not answer is named with the next step, whether it died or stands still', async (t) => {
-  const home = testHome(t);
-  await bringUpParts({ home });
-  assert.deepEqual(await unreachableParts({ home }), []);
-
-  const up = `\`npm run up -- --home '${home}'\``;
-  await pauseProcess({ home, name: 'postgres' });
-  const startedMs = performance.now();
-  assert.deepEqual(await unreachableParts({ home }), [
-    `postgres stands still: ${up} lets it go on`,
-  ]);
-  assert.ok(performance.now() - startedMs < 4_000);
-  await continueProcess({ home, name: 'postgres' });
-
-  await killProcess({ home, name: 'redis' });
-  assert.deepEqual(await unreachableParts({ home }), [
-    `redis is not running: ${up} starts it again`,
-  ]);
-  assert.deepEqual(await unreachableParts({ home, only: ['postgres', 'kafka'] }), []);
-});
