@@ -39,11 +39,12 @@ export async function proveGate(
   for (let n = 1; n <= times; n += 1) {
     const isLast = n === times && times > 1;
     const beside = isLast ? 'a second system' : 'two busy loops';
-    terminal.progress(`${n} of ${times}: all tests beside ${beside}, seed ${seed + n - 1}`);
+    const note = (line: string) => terminal.note(`${n} of ${times}: ${line}`);
+    note(`all tests beside ${beside}, seed ${seed + n - 1}`);
     const run = await withNeighbour(isLast ? secondSystem : busyLoops, signal, () =>
-      runTests({ seed: seed + n - 1, beside }, signal),
+      runTests({ seed: seed + n - 1, beside }, { note, signal }),
     );
-    for (const line of renderRun(run)) terminal.note(`${n} of ${times}: ${line}`);
+    renderRun(run).forEach(note);
     runs.push(run);
   }
   const seconds = Math.round((performance.now() - began) / 1_000);
@@ -107,9 +108,12 @@ const secondSystem: Neighbour = async (signal) => {
   };
 };
 
+/** The line with which the runner of tests tells how a file ended. */
+const endOfFile = /^[✔✖] /;
+
 async function runTests(
   { seed, beside }: { seed: number; beside: string },
-  signal: AbortSignal,
+  { note, signal }: { note: (line: string) => void; signal: AbortSignal },
 ): Promise<GateRun> {
   const folder = mkdtempSync(join(tmpdir(), 'triplock-gate-'));
   const file = join(folder, 'outcome.json');
@@ -118,7 +122,8 @@ async function runTests(
   const words = [process.execPath, ...test, '--seed', `${seed}`, '--outcome', file];
   try {
     // Its exit code is 1 when something is red, which the file tells in detail.
-    const failed = await runIn(root, words, signal).then(
+    const tell = (line: string) => void (endOfFile.test(line) && note(line));
+    const failed = await runIn(root, words, signal, tell).then(
       () => undefined,
       (error: Error) => error.message,
     );

@@ -16,7 +16,30 @@ import {
   columnName,
   planProof,
 } from './promises.ts';
+import { runIn } from './scratch-clone.ts';
 import { type ProvenColumn, renderProof, type TestResult } from './run.ts';
+
+test('what a program prints is told line by line while it runs', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'told-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  // Goes on when the line before was heard.
+  const program = `const { existsSync } = require('node:fs');
+    process.stdout.write('✔ on');
+    setTimeout(() => process.stdout.write('e\\n'), 1);
+    const timer = setInterval(() => {
+      if (!existsSync('heard')) return;
+      clearInterval(timer);
+      process.stdout.write('two');
+    }, 5);`;
+  const told: string[] = [];
+  const { signal } = new AbortController();
+  const printed = await runIn(folder, [process.execPath, '-e', program], signal, (line) => {
+    told.push(line);
+    writeFileSync(join(folder, 'heard'), '');
+  });
+  assert.deepEqual(told, ['✔ one', 'two']);
+  assert.equal(printed, '✔ one\ntwo');
+});
 
 test('each test of a file is reported: held, broken, left out with its reason', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'promises-'));

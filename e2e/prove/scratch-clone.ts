@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
 import { linkPackages } from '@triplock/launcher';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -51,11 +52,14 @@ export async function openScratchClone(signal: AbortSignal): Promise<ScratchClon
 /**
  * Runs a program in a folder and gives what it printed on stdout; throws with the end of all of it.
  * A process group of its own, so that an interruption ends all of it.
+ *
+ * @param heard is told each line that it prints on stdout as it goes.
  */
 export function runIn(
   folder: string,
   words: readonly string[],
   signal: AbortSignal,
+  heard?: (line: string) => void,
 ): Promise<string> {
   signal.throwIfAborted();
   const [program, ...rest] = words;
@@ -74,6 +78,7 @@ export function runIn(
     printed += text;
     all += text;
   });
+  if (heard !== undefined) createInterface({ input: child.stdout }).on('line', heard);
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     all += text;
   });
