@@ -1,5 +1,5 @@
-// The first file of every npm script. It and nothing that it imports at once is in JavaScript of long
-// ago, so that a Node which is too old can say so.
+// The first file of every npm script. It and what it imports at once are in JavaScript of long ago,
+// so that a Node which is too old can say so.
 import { commands, operators } from './commands.mjs';
 
 const oldestNode = 20;

@@ -16,9 +16,9 @@ export type CommandLine = (words: readonly string[]) => Promise<void>;
 const one = fileURLToPath(new URL('./one-after-another.ts', import.meta.url));
 
 /**
- * Gives what runs commands as a process of their own each would, one after the other in one process,
- * which is started for the first and ends after the test or the file: most of what a command takes
- * is Node's start and the loading of modules.
+ * Gives what runs commands as a process of their own each would, one after the other in one
+ * process, which is started for the first and ends after the test or the file: most of what a
+ * command takes is Node's start and the loading of modules.
  *
  * @param commandLine where its function is: a module, and the name of a {@link CommandLine} in it.
  * @param environment what Node itself is told, once for all.

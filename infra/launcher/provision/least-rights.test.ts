@@ -174,8 +174,8 @@ async function appendPoison({ broker, names }: Brokers): Promise<void> {
 }
 
 /**
- * The operators' commands as they are run elsewhere, as the user `operator`; all in one process, which
- * trusts the certificates that it was started with.
+ * The operators' commands as they are run elsewhere, as the user `operator`; all in one process,
+ * which trusts the certificates that it was started with.
  */
 function operatorOn(t: TestContext, { broker, pubsub }: Brokers, database: string, more = {}) {
   const environment = {

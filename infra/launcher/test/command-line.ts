@@ -6,8 +6,8 @@ import { cloneFolder } from '../home.ts';
 let runs = 0;
 
 /**
- * Runs a command of the table in this process, as the launcher does in one of its own. Its file runs
- * it by being loaded, and is loaded anew each time; what it imports is not.
+ * Runs a command of the table in this process, as the launcher does in one of its own. Its file
+ * runs it by being loaded, and is loaded anew each time; what it imports is not.
  */
 export async function runByWords([name, ...args]: readonly string[]): Promise<void> {
   const [file] = commands[name!]!;
