@@ -270,15 +270,7 @@ async function carryOut(
   const { database, kafka, config } = system;
   const restored =
     config.LEDGER_STORE === 'postgres' ? await restoreTold(system, plan.since) : undefined;
-  for (const { group, topic, partitions } of plan.groups) {
-    const mover = openGroupMover({ ...kafka, topic, groupId: group });
-    const back = partitions.filter(({ from, to }) => to < from);
-    try {
-      await mover.moveTo(new Map(back.map(({ partition, to }) => [partition, to])));
-    } finally {
-      await mover.close();
-    }
-  }
+  await moveGroups(kafka, plan.groups);
   if (config.LEDGER_STORE === 'postgres') await lackingEvents(database, 'wait-again');
   // An outbox elsewhere lost nothing, and its copy here may not show which events are lacking.
   else await republishAtOnce(config, database, { since: plan.since, until: new Date() });
@@ -288,6 +280,22 @@ async function carryOut(
   }
   await database.query(sql.forgetWarmMarkers);
   return restored;
+}
+
+/** All at once: each is joined and left again, which takes some seconds of waiting. */
+async function moveGroups(kafka: BrokerConnection, groups: readonly GroupPlan[]): Promise<void> {
+  const moves = groups.map(async ({ group, topic, partitions }) => {
+    const mover = openGroupMover({ ...kafka, topic, groupId: group });
+    const back = partitions.filter(({ from, to }) => to < from);
+    try {
+      await mover.moveTo(new Map(back.map(({ partition, to }) => [partition, to])));
+    } finally {
+      await mover.close();
+    }
+  });
+  // Where one fails the others come to their end too, before anybody is told.
+  const ends = await Promise.allSettled(moves);
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
 /** Clocks of PostgreSQL and of Kafka's brokers differ by less. */
