@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { declarations } from '@triplock/launcher';
 import type { OperatorCommand } from '@triplock/operator';
-import { compileCache, freePort, testWebhookKeys } from '@triplock/testing';
+import { compileCache, freePort, openCommands, testWebhookKeys } from '@triplock/testing';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -25,11 +25,7 @@ type Boot = { code: number; output: string };
 const { PATH } = process.env;
 
 /** Runs a service until it ends. Rejects when it had to be killed: a signal is no exit code. */
-function boot(
-  service: string,
-  environment: Record<string, string>,
-  words: readonly string[] = [],
-): Promise<Boot> {
+function boot(service: string, environment: Record<string, string>): Promise<Boot> {
   return new Promise((resolve, reject) => {
     const options = {
       cwd: root,
@@ -38,7 +34,7 @@ function boot(
     };
     execFile(
       process.execPath,
-      [mains.get(service) ?? `services/${service}/main.ts`, ...words],
+      [mains.get(service) ?? `services/${service}/main.ts`],
       options,
       (error, stdout, stderr) => {
         const [code, output] = [error === null ? 0 : error.code, stdout + stderr];
@@ -145,17 +141,19 @@ for (const { name, settings } of declarations) {
   });
 }
 
-test("every operator's command refuses the same, and an owner without a password", async () => {
+test("every operator's command refuses the same, and an owner without a password", async (t) => {
+  const environment = {
+    PATH,
+    ...compileCache(),
+    STRIPE_API_KEY: 'rk_test_hunter2',
+    DATABASE_URL: 'postgres://owner@db/triplock?sslmode=verify-full',
+    PARTNERS_DATABASE_URL: 'postgres://nobody:hunter2@db/triplock',
+  };
+  const operate = new URL('../../services/operator/operate.ts', import.meta.url);
+  const run = openCommands(t, { module: operate, name: 'operateByWords' }, environment);
   for (const words of Object.values(wordsOf)) {
-    const { code, output } = await boot(
-      'operator',
-      {
-        STRIPE_API_KEY: 'rk_test_hunter2',
-        DATABASE_URL: 'postgres://owner@db/triplock?sslmode=verify-full',
-        PARTNERS_DATABASE_URL: 'postgres://nobody:hunter2@db/triplock',
-      },
-      words,
-    );
+    const { code, stdout, stderr } = await run(words);
+    const output = stdout + stderr;
     assert.equal(code, 2, output);
     for (const setting of ['STRIPE_API_KEY', 'DATABASE_URL', 'PARTNERS_DATABASE_URL']) {
       assert.match(output, new RegExp(`${setting} is refused, TRIPLOCK_MODE is production`));

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { basename, dirname, join } from 'node:path';
-import { before, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { eventually, freePort } from '@triplock/testing';
 import { Redis } from 'ioredis';
@@ -35,11 +35,23 @@ import {
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
+/** What a test broke in it, or took down, the next one starts again; the first finds nothing up. */
+const home = testHome({ after });
+
 const pidsOf = (home: string) =>
   Object.fromEntries(Object.values(readState(homeAt(home)).processes).map((p) => [p.name, p.pid]));
 
-test('up again leaves alone what runs and starts what was killed, on the same port and data', async (t) => {
-  const home = testHome(t);
+test('two launchers on one home take turns and start everything once', async () => {
+  const ups = await Promise.all([bringUpParts({ home }), bringUpParts({ home })]);
+  assert.deepEqual(ups[0], ups[1]);
+  const recorded = Object.values(pidsOf(home));
+  assert.deepEqual(
+    processesOf(home).filter((pid) => !recorded.includes(pid)),
+    [],
+  );
+});
+
+test('up again leaves alone what runs and starts what was killed, on the same port and data', async () => {
   const first = await bringUpParts({ home });
   const pids = pidsOf(home);
   await withDatabase(first.postgres, (database) => database.query('CREATE TABLE kept (id int)'));
@@ -52,17 +64,6 @@ test('up again leaves alone what runs and starts what was killed, on the same po
   assert.notEqual(pidsOf(home)['postgres'], pids['postgres']);
   await withDatabase(second.postgres, (database) => database.query('SELECT * FROM kept'));
   assert.equal((await systemStatus({ home })).ready, true);
-});
-
-test('two launchers on one home take turns and start everything once', async (t) => {
-  const home = testHome(t);
-  const ups = await Promise.all([bringUpParts({ home }), bringUpParts({ home })]);
-  assert.deepEqual(ups[0], ups[1]);
-  const recorded = Object.values(pidsOf(home));
-  assert.deepEqual(
-    processesOf(home).filter((pid) => !recorded.includes(pid)),
-    [],
-  );
 });
 
 test('in a fresh clone test files that are run by themselves start what they need, once, and say how it is stopped', async (t) => {
@@ -84,8 +85,7 @@ test('in a fresh clone test files that are run by themselves start what they nee
   assert.deepEqual(started, [], 'somebody started parts of their own');
 });
 
-test('down leaves no process and no port and keeps the data; forgetting leaves nothing', async (t) => {
-  const home = testHome(t);
+test('down leaves no process and no port and keeps the data; forgetting leaves nothing', async () => {
   const { redis } = await bringUpParts({ home });
   const client = new Redis(redis);
   await client.set('kept', 'yes');
@@ -108,7 +108,6 @@ test('down leaves no process and no port and keeps the data; forgetting leaves n
 });
 
 test('a taken port is reported, and another one is used and remembered', async (t) => {
-  const home = testHome(t);
   const { redis } = await bringUpParts({ home });
   await takeDown({ home });
   const taken = Number(new URL(redis).port);
@@ -145,8 +144,7 @@ test('PostgreSQL runs below a private folder, and forgetting removes what root p
   assert.equal(existsSync(data), false);
 });
 
-test('a paused part is shown as paused; up lets it go on, and down ends it', async (t) => {
-  const home = testHome(t);
+test('a paused part is shown as paused; up lets it go on, and down ends it', async () => {
   const { redis } = await bringUpParts({ home });
   const stateOf = async (name: string) =>
     (await systemStatus({ home })).processes.find((each) => each.name === name)?.state;
@@ -198,8 +196,7 @@ test('only a process of the home can be paused or killed', async () => {
 /** At work for longer than any test, unless it hears that its server is gone. */
 const busy = 'SELECT pg_sleep(600)';
 
-test('up right after a SIGKILL of PostgreSQL waits for the backends that are still at work', async (t) => {
-  const home = testHome(t);
+test('up right after a SIGKILL of PostgreSQL waits for the backends that are still at work', async () => {
   const { postgres } = await bringUpParts({ home });
   const work = Promise.allSettled([withDatabase(postgres, (database) => database.query(busy))]);
   const isBusy = `SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query = '${busy}'`;
@@ -230,7 +227,6 @@ test('up right after a SIGKILL of PostgreSQL waits for the backends that are sti
 });
 
 test('a lock file that names a process of somebody else does not keep PostgreSQL from starting', async (t) => {
-  const home = testHome(t);
   await bringUpParts({ home });
   const lockFile = join(home, 'data', 'postgres', 'cluster', 'postmaster.pid');
   const left = readFileSync(lockFile, 'utf8');
