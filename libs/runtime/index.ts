@@ -15,3 +15,4 @@ export * from './service.ts';
 export * from './settings.ts';
 export * from './tracing/settings.ts';
 export * from './tracing/spans.ts';
+export * from './wide-listening.ts';

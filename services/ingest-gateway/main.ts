@@ -92,7 +92,8 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     ...edgeOf(config),
     routes: (app) => addGatewayRoutes(app, gateway),
   });
-  await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {
+  const address = { host: config.HTTP_HOST, port: config.HTTP_PORT };
+  await server.listenWidely(address).catch((error: Error) => {
     throw explainListenError(error, 'HTTP_PORT');
   });
   service.onClose('http server', () => server.close());

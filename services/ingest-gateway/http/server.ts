@@ -6,7 +6,9 @@ import { type CardNumbersIn, hasCardNumber, type PartnerId } from '@triplock/pay
 import {
   callerAddress,
   createGuardedServer,
+  listenWidely,
   saysOnce,
+  type Address,
   type ConnectionLimits,
   type Logger,
 } from '@triplock/runtime';
@@ -57,6 +59,10 @@ declare module 'fastify' {
     /** Where what its partner sends may look like the numbers of payment cards. */
     cardNumbersIn: CardNumbersIn;
   }
+  interface FastifyInstance {
+    /** Opens it: as `listen`, with several sockets where the system can share a port. */
+    listenWidely(address: Address): Promise<void>;
+  }
   interface FastifyContextConfig {
     /** `public`: needs no API key. Every other route answers 401 without one. */
     access?: 'public';
@@ -69,8 +75,8 @@ declare module 'fastify' {
 
 /**
  * Makes the gateway's HTTP server: authentication, limits, strict JSON, problems, `/healthz`,
- * `/openapi.json` and `/docs`. `await app.listen({ host, port })` opens it, and `await app.close()`
- * stops listening and lets requests under way finish.
+ * `/openapi.json` and `/docs`. `await app.listenWidely({ host, port })` opens it, and
+ * `await app.close()` stops listening and lets requests under way finish.
  *
  * Every request is judged in this order: length of its target, its host, route, how much its
  * address asks for without a key, how much is under way on its connection, API key, rate, how much
@@ -109,6 +115,11 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
     (_, reply) => reply.type('application/json').send('{"status":"ok"}'),
   );
   options.routes(app);
+  const listening = listenWidely(app.server);
+  app.decorate('listenWidely', (address: Address) =>
+    listening.open(address, (asked) => app.listen(asked)),
+  );
+  app.addHook('preClose', async () => listening.close());
   endStuckConnections(app, limits);
   await app.ready();
   return app;
