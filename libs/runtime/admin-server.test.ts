@@ -138,6 +138,24 @@ test('metrics that are asked for by name are told alone, and nothing else is put
   assert.ok((await cpu()) > before, 'the CPU of now, though nothing else was asked for');
 });
 
+test('metrics that many ask for at once are put together for all of them, and are never older than the question', async (t) => {
+  const metrics = createMetrics('ledger-worker');
+  const registers = [metrics];
+  let puts = 0;
+  const payments = new Counter({ name: 'payments_total', help: 'Payments.', registers });
+  new Counter({ name: 'puts_total', help: 'Puts.', registers, collect: () => void (puts += 1) });
+  const ask = await startAdmin(t, { metrics });
+  for (const asked of [1, 2, 3]) {
+    payments.inc();
+    const answers = await Promise.all(Array.from({ length: 100 }, () => ask('/metrics')));
+    for (const { status, text } of answers) {
+      assert.equal(status, 200);
+      assert.match(text, new RegExp(`^payments_total\\{.*\\} ${asked}$`, 'm'));
+    }
+  }
+  assert.ok(puts < 150, `${puts} times for 300 who asked`);
+});
+
 test('a crash point is armed, counted and disarmed from outside', async (t) => {
   const crashPoints = createCrashPoints();
   const ask = await startAdmin(t, { crashPoints });
