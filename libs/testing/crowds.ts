@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { Cleanup } from './isolation.ts';
+import type { TestService } from './services.ts';
 
 /**
  * What one who does not wait got: how much came back before the connection ended, or went quiet.
@@ -54,25 +55,41 @@ async function sendWithoutWaiting(
   return { answers, outcome };
 }
 
-/** Strangers who ask for something, and read nothing of it. */
+/**
+ * How many come at once, and are let in before the next: fewer than the 511 for whom a server has
+ * room at its door (the backlog of `listen`). For one more the system knocks again after one second,
+ * three, or seven, also for somebody else, and the crowd would mostly stand still.
+ */
+const waveMax = 100;
+
+/** Strangers who ask for something, and read nothing of it: wave upon wave. */
 async function askAndReadNothing(
   test: Cleanup,
   port: number,
   { request, count }: { request: string; count: number },
 ): Promise<void> {
-  const atOnce = 100;
-  for (let asked = 0; asked < count; asked += atOnce) {
-    await Promise.all(
-      Array.from({ length: Math.min(atOnce, count - asked) }, async () => {
-        const socket = new Socket().on('error', () => undefined);
-        test.after(async () => void socket.destroy());
-        // Before it is open, or the first bytes would be read all the same.
-        socket.pause();
-        socket.connect(port, '127.0.0.1');
-        await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
-        socket.write(request);
-      }),
-    );
+  const open = () => {
+    const socket = new Socket().on('error', () => undefined);
+    test.after(async () => void socket.destroy());
+    return socket;
+  };
+  const ask = async (socket: Socket) => {
+    socket.connect(port, '127.0.0.1');
+    await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
+    socket.write(request);
+  };
+  for (let left = count; left > 0; left -= waveMax) {
+    const wave = Array.from({ length: Math.min(waveMax, left) }, open);
+    // Paused before it is open, or the first bytes would be read all the same.
+    await Promise.all(wave.map((socket) => ask(socket.pause())));
+    // Whoever comes behind them is let in after them, which an answer tells, or the end.
+    const last = open();
+    const isIn = new Promise<void>((resolve) => {
+      last.once('data', () => resolve()).once('close', () => resolve());
+    });
+    await ask(last);
+    await isIn;
+    last.destroy();
   }
 }
 
@@ -165,9 +182,12 @@ function wasClosed(error: unknown): boolean {
   return code === 'UND_ERR_SOCKET' || code === 'ECONNRESET';
 }
 
-/** How much memory a service takes, by what its metrics say. */
-export function residentIn(metrics: string): number {
-  const [, bytes] = /^process_resident_memory_bytes(?:\{.*\})? (\S+)$/m.exec(metrics) ?? [];
+const resident = 'process_resident_memory_bytes';
+
+/** How much memory a service takes, by what its metrics say of it: asked for alone, which is cheap. */
+export async function residentMiBOf({ admin }: Pick<TestService, 'admin'>): Promise<number> {
+  const metrics = await (await admin(`/metrics?name[]=${resident}`)).text();
+  const [, bytes] = new RegExp(`^${resident}(?:\\{.*\\})? (\\S+)$`, 'm').exec(metrics) ?? [];
   return Number(bytes) / 2 ** 20;
 }
 

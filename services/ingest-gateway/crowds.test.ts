@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { heapOfServices, holdsUpNobody, residentIn } from '@triplock/testing';
+import { heapOfServices, holdsUpNobody, residentMiBOf } from '@triplock/testing';
 import { httpLimits } from './http/server.ts';
 import { gatewaySettings, startGateway } from './test/gateway-process.ts';
 
@@ -22,6 +22,6 @@ test('whoever does not wait for answers, or does not read them, holds up no part
       const answer = await gateway.post({ amount: 1, currency: 'EUR' }, headers);
       assert.equal(answer.status, 202, await answer.text());
     },
-    residentMiB: async () => residentIn(await (await gateway.admin('/metrics')).text()),
+    residentMiB: () => residentMiBOf(gateway),
   });
 });

@@ -9,7 +9,7 @@ import {
   heapOfServices,
   holdsUpNobody,
   ofDeadLetters,
-  residentIn,
+  residentMiBOf,
 } from '@triplock/testing';
 import { anew, aWebhook, start } from './test/at-stripe.ts';
 import { settingsOf } from './test/pipeline.ts';
@@ -33,16 +33,15 @@ test('whoever does not wait for answers of a worker, or does not read them, hold
   };
   const worker = start(t, settings);
   await worker.ready();
-  const metrics = async () => (await worker.admin('/metrics')).text();
   const serve = {
     ask: async () => {
       const more = { type: 'payment_intent.created' };
       const webhook = aWebhook('pi_1', { by: secret, more });
       const answer = await fetch(`http://127.0.0.1:${port}/stripe/webhooks`, webhook);
       assert.equal(answer.status, 200, await answer.text());
-      assert.match(await metrics(), /triplock_worker/);
+      assert.match(await (await worker.admin('/metrics')).text(), /triplock_worker/);
     },
-    residentMiB: async () => residentIn(await metrics()),
+    residentMiB: () => residentMiBOf(worker),
   };
   await holdsUpNobody(t, {
     ...serve,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { quickLimits } from '@triplock/runtime';
-import { heapOfServices, holdsUpNobody, residentIn } from '@triplock/testing';
+import { heapOfServices, holdsUpNobody, residentMiBOf } from '@triplock/testing';
 import { aConsole } from './test/a-console.ts';
 
 test('whoever does not wait for answers of the console, or does not read them, holds up no operator', async (t) => {
@@ -19,6 +19,6 @@ test('whoever does not wait for answers of the console, or does not read them, h
       const { status, text } = await ask('/payments', { headers: { cookie } });
       assert.equal(status, 200, text);
     },
-    residentMiB: async () => residentIn(await (await service.admin('/metrics')).text()),
+    residentMiB: () => residentMiBOf(service),
   });
 });
