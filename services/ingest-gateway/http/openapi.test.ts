@@ -90,7 +90,12 @@ test('what a 404 of an unknown path points at is there, without an API key', asy
 
 test('a document is the same bytes for everybody, and whoever has them by their tag gets no more', async (t) => {
   const edge = await startEdge(t);
-  for (const path of ['/openapi.json', '/docs', '/docs/static/swagger-ui-bundle.js']) {
+  for (const path of [
+    '/openapi.json',
+    '/docs',
+    '/docs/yaml',
+    '/docs/static/swagger-ui-bundle.js',
+  ]) {
     const { status, headers, body } = await edge.exchange(httpRequest(`GET ${path}`));
     assert.deepEqual([status, headers['cache-control']], [200, 'no-cache'], path);
     assert.match(headers['etag']!, /^"[\w-]{22}"$/);
@@ -141,6 +146,13 @@ test('it shows the document that is served for programs', async (t) => {
   const { get } = await openDocs(t);
   const [shown, served] = await Promise.all([get('/docs/json'), get('/openapi.json')]);
   assert.deepEqual(JSON.parse(shown.body), JSON.parse(served.body));
+  const yaml = await get('/docs/yaml');
+  assert.equal(yaml.headers['content-type'], 'application/yaml');
+  const { paths } = JSON.parse(served.body) as { paths: object };
+  assert.deepEqual(
+    [...yaml.body.matchAll(/^ {2}(\/.+):$/gm)].map(([, path]) => path),
+    Object.keys(paths),
+  );
 });
 
 test('what the page has not is not found, and the routes of partners stay closed', async (t) => {

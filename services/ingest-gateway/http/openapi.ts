@@ -262,11 +262,18 @@ export async function addDocsPage(app: FastifyInstance): Promise<void> {
   for (const file of files) {
     add(`/docs/static/${file}`, file.split('.').at(-1)!, await readFile(new URL(file, folder)));
   }
-  const paths = [...made.keys(), '/docs/json', '/docs/yaml'];
+  const yaml = '/docs/yaml';
+  const paths = [...made.keys(), '/docs/json', yaml];
   app.addHook('onReady', async () => {
     add('/docs/json', 'application/json', JSON.stringify(app.swagger()));
-    add('/docs/yaml', 'application/yaml', app.swagger({ yaml: true }));
   });
+  const documentAt = (path: string) => {
+    // Made when it is first asked for: it takes as long as all else here, and few ask for it.
+    if (path === yaml && !made.has(yaml)) {
+      add(yaml, 'application/yaml', app.swagger({ yaml: true }));
+    }
+    return made.get(path)!;
+  };
   const headers = {
     'Content-Security-Policy': Object.entries(policy)
       .map((each) => `${each.join(' ')};`)
@@ -276,7 +283,7 @@ export async function addDocsPage(app: FastifyInstance): Promise<void> {
   };
   for (const path of paths) {
     app.get(path, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) =>
-      sendDocument(request, reply.headers(headers), made.get(path)!),
+      sendDocument(request, reply.headers(headers), documentAt(path)),
     );
   }
 }
