@@ -169,11 +169,19 @@ function serverOptions(console: Console): FastifyHttpOptions<Server> {
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,
     genReqId: () => randomUUID(),
+    // No route has a schema: Fastify's compilers of them are not even loaded.
+    schemaController: {
+      compilersFactory: { buildValidator: unneeded as never, buildSerializer: unneeded },
+    },
     bodyLimit: limits.bodyBytesMax,
     serverFactory: (handler) => createGuardedServer(handler, limits),
     // Event streams end with the browser's tab, and with this process: none is waited for.
     forceCloseConnections: true,
   };
+}
+
+function unneeded(): never {
+  throw new Error('a route of the console has a schema');
 }
 
 function addRoute(app: FastifyInstance, console: Console, { door, route }: Guarded): void {
