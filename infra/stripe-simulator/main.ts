@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import {
   controlSettings,
   integer,
@@ -68,6 +69,8 @@ const simulator = await startSimulator({
   },
 });
 console.log(`the Stripe simulator answers at ${simulator.url}`);
+// Node keeps compiled code as a process ends, and one that is killed would keep none for the next.
+flushCompileCache();
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.once(signal, () => void simulator.close());

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 
@@ -55,6 +58,17 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     ]);
   });
 }
+
+test('a service that is killed leaves its compiled code for the next', async (context) => {
+  const folder = await mkdtemp(join(tmpdir(), 'triplock-compiled-'));
+  context.after(() => rm(folder, { recursive: true }));
+  const service = spawnService(staysUp, { NODE_COMPILE_CACHE: folder });
+  await service.started;
+  service.kill('SIGKILL');
+  await service.ended;
+  const kept = await readdir(folder, { recursive: true });
+  assert.ok(kept.length > 50, `${kept.length} files`);
+});
 
 test('a shutdown that takes too long is given up with exit code 1', async () => {
   const service = spawnService(

@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { hostname } from 'node:os';
 import { serveAdmin, type ShownToOperators } from './admin-server.ts';
 import { controlSettings } from './control-access.ts';
@@ -125,6 +126,8 @@ export async function runService<Settings extends CommonSettings>(
       service.onClose('tracing', () => tracing.close());
     }
     await start(settings, service);
+    // Node keeps compiled code as a process ends, and one that is killed would keep none for the next.
+    flushCompileCache();
     logger.info('started');
   } catch (error) {
     logger.fatal({ err: error }, 'boot failed');
