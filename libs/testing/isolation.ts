@@ -7,6 +7,16 @@ import { join } from 'node:path';
 export type Cleanup = { after(fn: () => Promise<void>): void };
 
 /**
+ * What cleans up after all tests of a file or a suite, of what `before` started for them: given the
+ * `after` that stands there.
+ */
+export function cleanupBy(after: (fn: () => Promise<unknown>) => void): Cleanup {
+  const closing: (() => Promise<void>)[] = [];
+  after(() => Promise.all(closing.map((close) => close())));
+  return { after: (close) => void closing.push(close) };
+}
+
+/**
  * Ports of tests: below those that Linux and macOS take by themselves for whoever connects or asks
  * for any port, and beside those that the launcher gives to homes.
  */

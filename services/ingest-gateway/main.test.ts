@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { describe, it } from 'node:test';
-import { clocksOff, createTestRedis, eventually, freePort } from '@triplock/testing';
+import { after, before, describe, it } from 'node:test';
+import { cleanupBy, clocksOff, createTestRedis, eventually, freePort } from '@triplock/testing';
 import { ingestGateway } from './service.ts';
 import {
   forwardPort,
@@ -14,6 +14,12 @@ import {
 const body = { amount: 1_250, currency: 'EUR', description: 'a secret description' };
 
 describe('booting the gateway', () => {
+  const all = cleanupBy(after);
+  let given: Awaited<ReturnType<typeof gatewaySettings>>;
+  before(async () => {
+    given = await gatewaySettings(all);
+  });
+
   it('names every setting that is missing or malformed, and exits with 2', async (t) => {
     const settings = { HTTP_PORT: '0', REDIS_URL: 'http://redis' };
     const { exitCode, output } = await startGateway(t, { settings, apiKey: '' }).ended;
@@ -24,7 +30,6 @@ describe('booting the gateway', () => {
   });
 
   it('refuses to go without claims in production, and says so', async (t) => {
-    const given = await gatewaySettings(t);
     const settings = { ...given.settings, CLAIMS: 'none', TRIPLOCK_MODE: 'production' };
     const { exitCode, output } = await startGateway(t, { ...given, settings }).ended;
     assert.equal(exitCode, 2);
@@ -32,6 +37,7 @@ describe('booting the gateway', () => {
   });
 
   it('takes every request for the first when it goes without claims', async (t) => {
+    // What it appends without claims is for others a loss of them.
     const given = await gatewaySettings(t);
     const settings = { ...given.settings, CLAIMS: 'none' };
     const gateway = startGateway(t, { ...given, settings });
@@ -47,10 +53,7 @@ describe('booting the gateway', () => {
 
   it('refuses a Redis that evicts, and says what to set', async (t) => {
     const args = ['--maxmemory-policy', 'allkeys-lru'];
-    const [redis, given] = await Promise.all([
-      createTestRedis(t, { running: true, args }),
-      gatewaySettings(t),
-    ]);
+    const redis = await createTestRedis(t, { running: true, args });
     const settings = { ...given.settings, REDIS_URL: redis.url };
     // One that does not answer in time counts as away, which is no reason to end.
     const { exitCode, output } = await eventually(async () => {
@@ -72,7 +75,6 @@ describe('booting the gateway', () => {
   });
 
   it('refuses in production a topic that may lose what it acknowledged, and says what to set', async (t) => {
-    const given = await gatewaySettings(t);
     const plain = Object.fromEntries(
       ['DATABASE', 'REDIS', 'KAFKA'].map((part) => [`ALLOW_INSECURE_${part}`, 'true']),
     );
@@ -83,7 +85,6 @@ describe('booting the gateway', () => {
   });
 
   it('names the setting of a port that is taken', async (t) => {
-    const given = await gatewaySettings(t);
     const squatter = createServer().listen(Number(given.settings.HTTP_PORT), '127.0.0.1');
     t.after(() => squatter.close());
     const { exitCode, output } = await startGateway(t, given).ended;
@@ -92,7 +93,6 @@ describe('booting the gateway', () => {
   });
 
   it('starts while Redis, Kafka and PostgreSQL are away and recovers by itself', async (t) => {
-    const given = await gatewaySettings(t);
     const { REDIS_URL, KAFKA_BROKERS, DATABASE_URL } = given.settings;
     const [redis, kafka, postgres] = [await freePort(), await freePort(), await freePort()];
     const through = (port: number, url: string) => Object.assign(new URL(url), { port }).href;
@@ -226,67 +226,93 @@ async function cameTo(answer: Promise<Response>): Promise<string> {
   return headers.get('idempotency-replayed') === 'true' ? `${status} replayed` : `${status}`;
 }
 
-describe('a gateway that is killed', () => {
-  /** What a retry gets before the lease ends and after it, and the records of both tries. */
-  const windows: readonly {
-    point: (typeof ingestGateway.crashPoints)[number];
-    at: [before: string, after: string];
-    records: bigint;
-  }[] = [
-    { point: 'gateway.claimed', at: ['409', '202'], records: 1n },
-    { point: 'gateway.produced', at: ['409', '202'], records: 2n },
-    { point: 'gateway.completed', at: ['202 replayed', '202 replayed'], records: 1n },
-  ];
+describe('several gateways', () => {
+  const all = cleanupBy(after);
+  let several: Awaited<ReturnType<typeof severalGateways>>;
+  before(async () => {
+    several = await severalGateways(all);
+  });
+  /** How many records a test has appended so far, on the topic of all. */
+  const countRecords = async () => {
+    const before = await several.records();
+    return async () => (await several.records()) - before;
+  };
 
-  it('is tried at every point that it has', () => {
-    assert.deepEqual(
-      windows.map(({ point }) => point),
-      ingestGateway.crashPoints,
-    );
+  describe('of which one is killed', () => {
+    let other: GatewayProcess;
+    before(async () => {
+      other = await several.start();
+    });
+
+    /** What a retry gets before the lease ends and after it, and the records of both tries. */
+    const windows: readonly {
+      point: (typeof ingestGateway.crashPoints)[number];
+      at: [before: string, after: string];
+      records: bigint;
+    }[] = [
+      { point: 'gateway.claimed', at: ['409', '202'], records: 1n },
+      { point: 'gateway.produced', at: ['409', '202'], records: 2n },
+      { point: 'gateway.completed', at: ['202 replayed', '202 replayed'], records: 1n },
+    ];
+
+    it('are tried at every point that they have', () => {
+      assert.deepEqual(
+        windows.map(({ point }) => point),
+        ingestGateway.crashPoints,
+      );
+    });
+
+    for (const { point, at, records: appended } of windows) {
+      it(`after ${point} go on with a key that it leaves, for the same request alone`, async () => {
+        const records = await countRecords();
+        const killed = await several.start({ CRASH_POINTS: `${point}=kill` });
+        const key = keyed(`killed after ${point}`);
+        await assert.rejects(killed.post(body, key), TypeError);
+        assert.equal((await killed.ended).exitCode, null);
+        const retry = () => cameTo(other.post(body, key));
+        const another = () => cameTo(other.post({ ...body, amount: 1 }, key));
+        assert.deepEqual([await another(), await retry()], ['422', at[0]]);
+        await several.endLeases();
+        assert.deepEqual([await another(), await retry()], ['422', at[1]]);
+        assert.deepEqual([await another(), await retry()], ['422', '202 replayed']);
+        assert.equal(await records(), appended);
+      });
+    }
   });
 
-  for (const { point, at, records: appended } of windows) {
-    it(`after ${point} leaves a key that another gateway goes on with, for the same request alone`, async (t) => {
-      const { start, records, endLeases } = await severalGateways(t);
-      const [killed, other] = [await start({ CRASH_POINTS: `${point}=kill` }), await start()];
-      await assert.rejects(killed.post(body, keyed('one')), TypeError);
-      assert.equal((await killed.ended).exitCode, null);
-      const retry = () => cameTo(other.post(body, keyed('one')));
-      const another = () => cameTo(other.post({ ...body, amount: 1 }, keyed('one')));
-      assert.deepEqual([await another(), await retry()], ['422', at[0]]);
-      await endLeases();
-      assert.deepEqual([await another(), await retry()], ['422', at[1]]);
-      assert.deepEqual([await another(), await retry()], ['422', '202 replayed']);
-      assert.equal(await records(), appended);
-    });
-  }
-});
-
-describe('a gateway whose clock is off', () => {
-  for (const { hours, settings } of clocksOff) {
-    it(`by ${hours} h keeps to the claims of the others, and they to its own`, async (t) => {
-      const { start, records } = await severalGateways(t);
-      const [off, right] = [await start(settings), await start()];
-      /** One accepts, and the other answers for it. */
-      const between = async (first: GatewayProcess, other: GatewayProcess, key: string) => {
-        const accepted = await first.post(body, keyed(key));
-        assert.equal(accepted.status, 202);
-        const text = await accepted.text();
-        const replay = await other.post(body, keyed(key));
-        assert.equal(replay.headers.get('idempotency-replayed'), 'true');
-        assert.equal(await replay.text(), text);
-        assert.equal(await cameTo(other.post({ ...body, amount: 1 }, keyed(key))), '422');
-        const shown = await other.get(accepted.headers.get('location')!);
-        const { created_at } = (await shown.json()) as { created_at: string };
-        return (Date.parse(created_at) - Date.now()) / 3_600_000;
-      };
-      assert.ok(Math.abs((await between(off, right, 'off')) - hours) < 0.5);
-      assert.ok(Math.abs(await between(right, off, 'right')) < 0.5);
-      // A lease that runs is not over for it either.
-      await right.admin('/crash-points?name=gateway.claimed&action=kill', 'POST');
-      await assert.rejects(right.post(body, keyed('held')), TypeError);
-      assert.equal(await cameTo(off.post(body, keyed('held'))), '409');
-      assert.equal(await records(), 2n);
-    });
-  }
+  const hoursOff = clocksOff.map(({ hours }) => `${hours} h`).join(' and ');
+  it(`whose clocks are off by ${hoursOff} keep to the claims of the others, and they to theirs`, async () => {
+    const records = await countRecords();
+    const [right, ...off] = await Promise.all([
+      several.start(),
+      ...clocksOff.map(async ({ hours, settings }) => ({
+        hours,
+        gateway: await several.start(settings),
+      })),
+    ]);
+    /** One accepts, and the other answers for it. */
+    const between = async (first: GatewayProcess, other: GatewayProcess, key: string) => {
+      const accepted = await first.post(body, keyed(key));
+      assert.equal(accepted.status, 202);
+      const text = await accepted.text();
+      const replay = await other.post(body, keyed(key));
+      assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+      assert.equal(await replay.text(), text);
+      assert.equal(await cameTo(other.post({ ...body, amount: 1 }, keyed(key))), '422');
+      const shown = await other.get(accepted.headers.get('location')!);
+      const { created_at } = (await shown.json()) as { created_at: string };
+      return (Date.parse(created_at) - Date.now()) / 3_600_000;
+    };
+    for (const { hours, gateway } of off) {
+      assert.ok(Math.abs((await between(gateway, right, `off by ${hours}`)) - hours) < 0.5);
+      assert.ok(Math.abs(await between(right, gateway, `right for ${hours}`)) < 0.5);
+    }
+    // A lease that runs is not over for them either.
+    await right.admin('/crash-points?name=gateway.claimed&action=kill', 'POST');
+    await assert.rejects(right.post(body, keyed('held')), TypeError);
+    for (const { gateway } of off) {
+      assert.equal(await cameTo(gateway.post(body, keyed('held'))), '409');
+    }
+    assert.equal(await records(), 4n);
+  });
 });

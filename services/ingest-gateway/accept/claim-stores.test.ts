@@ -179,15 +179,15 @@ async function onSmallRedis(t: TestContext, wish: { maxmemory: string; shownByte
 
 describe('the memory of the claim store', () => {
   it('a partner that floods with the longest bodies stops itself alone, before the store is full', async (t) => {
-    const shownBytes = 16 * 1024 * 1024;
-    const opened = await onSmallRedis(t, { maxmemory: '48mb', shownBytes });
+    const shownBytes = 8 * 1024 * 1024;
+    const opened = await onSmallRedis(t, { maxmemory: '24mb', shownBytes });
     const { gateway, otherApiKey } = opened;
     const { paymentMethod: payment_method, returnUrl: return_url, ...rest } = longestFields;
     const { captureMethod: capture_method, ...texts } = rest;
     const ways = { payment_method, return_url, capture_method };
     const longest = { amount: 1, currency: 'EUR', ...ways, ...texts };
-    // More than fits: 1 500 bodies of 45 KB are 68 MB.
-    const flood = { left: 1_500, statuses: new Map<number, number>(), isOver: false };
+    // More than fits: 750 bodies of 45 KB are 34 MB.
+    const flood = { left: 750, statuses: new Map<number, number>(), isOver: false };
     const one = async () => {
       while (flood.left > 0) {
         flood.left -= 1;
@@ -216,14 +216,14 @@ describe('the memory of the claim store', () => {
     await Promise.all(Array.from({ length: 16 }, one)).finally(() => (flood.isOver = true));
     await other;
     const [accepted = 0, refused = 0] = [202, 429].map((status) => flood.statuses.get(status));
-    assert.equal(accepted + refused, 1_500, JSON.stringify([...flood.statuses]));
+    assert.equal(accepted + refused, 750, JSON.stringify([...flood.statuses]));
     const { usedBytes, limitBytes } = await opened.memory();
     assert.ok(usedBytes < 0.8 * limitBytes, `${usedBytes} of ${limitBytes} bytes`);
     const p99 = waits.toSorted((a, b) => a - b)[Math.floor(waits.length * 0.99)]!;
-    const line = `${accepted} of 1 500 accepted, ${(usedBytes / 2 ** 20).toFixed(1)} MiB used`;
+    const line = `${accepted} of 750 accepted, ${(usedBytes / 2 ** 20).toFixed(1)} MiB used`;
     t.diagnostic(`${line}; another partner: ${waits.length} payments, p99 ${p99.toFixed(0)} ms`);
     assert.equal((await opened.readiness()).degraded, undefined);
-    const replay = await gateway.post(longest, { 'idempotency-key': 'flood-1499' });
+    const replay = await gateway.post(longest, { 'idempotency-key': 'flood-749' });
     assert.equal(replay.headers.get('idempotency-replayed'), 'true');
   });
 

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import type { TestContext } from 'node:test';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
@@ -13,13 +12,14 @@ import {
   startService,
   testNamespace,
   testWebhookKeys,
+  type Cleanup,
 } from '@triplock/testing';
 import { openTopicOffsets } from '@triplock/transport';
 
 const main = new URL('../main.ts', import.meta.url);
 
 /** Settings that work, over stores of one test's own, and the API keys of acme and globex. */
-export async function gatewaySettings(t: TestContext) {
+export async function gatewaySettings(t: Cleanup) {
   const [keys, database, place] = await Promise.all([
     createTestKeyspace(t),
     createTestDatabase(t),
@@ -70,7 +70,7 @@ export type GatewayProcess = {
 
 /** Starts the gateway with nothing but these settings in its environment. */
 export function startGateway(
-  t: TestContext,
+  t: Cleanup,
   { settings, apiKey }: { settings: Readonly<Record<string, string>>; apiKey: string },
 ): GatewayProcess {
   const { child, ended, admin, ready } = startService(t, main, settings);
@@ -93,7 +93,7 @@ export function startGateway(
 }
 
 /** Several gateways, each a process with settings of its own, on one claim store and one topic. */
-export async function severalGateways(t: TestContext) {
+export async function severalGateways(t: Cleanup) {
   const [given, redis] = await Promise.all([gatewaySettings(t), createTestRedis(t)]);
   const offsets = openTopicOffsets({
     brokers: given.settings.KAFKA_BROKERS.split(','),
@@ -121,7 +121,7 @@ export async function severalGateways(t: TestContext) {
 }
 
 /** Forwards a port to a part that is there, so that the part seems to come when this is called. */
-export async function forwardPort(t: TestContext, from: number, to: string): Promise<void> {
+export async function forwardPort(t: Cleanup, from: number, to: string): Promise<void> {
   const { hostname, port } = new URL(to);
   const server = createServer((inbound) => {
     const outbound = connect({ host: hostname, port: Number(port) });
@@ -132,7 +132,7 @@ export async function forwardPort(t: TestContext, from: number, to: string): Pro
   });
   server.listen(from, '127.0.0.1');
   await once(server, 'listening');
-  t.after(() => {
+  t.after(async () => {
     server.close();
     server.unref();
   });
