@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { test, type TestContext } from 'node:test';
+import { after, before, test, type TestContext } from 'node:test';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { createTestStripe, testWebhookKeys } from '@triplock/testing';
 import { aCardPayment, endedPayments } from '../test/ended-payments.ts';
 import type { Role } from './console.ts';
 import { lettersMax } from './kinds-of-acts.ts';
-import { aConsole, assertDescribed, type AConsole } from './test/a-console.ts';
+import { aConsole, aSharedConsole, assertDescribed, type AConsole } from './test/a-console.ts';
+
+const anEmptyConsole = aSharedConsole({ before, after });
 
 type Row = {
   act: string;
@@ -35,8 +37,8 @@ async function byToken(console: AConsole, name: string) {
   };
 }
 
-test('a partner gets a key that is shown once, and the act is kept with who and why', async (t) => {
-  const console = await aConsole(t);
+test('a partner gets a key that is shown once, and the act is kept with who and why', async () => {
+  const console = await anEmptyConsole();
   const act = await byToken(console, 'ada');
   const added = await act('partners.add', { partner: 'acme', reason: 'a new customer' });
   const { outcome, secret } = JSON.parse(added.text) as { outcome: string; secret: string };
@@ -59,8 +61,8 @@ test('a partner gets a key that is shown once, and the act is kept with who and 
   assert.deepEqual(own, { done_by: 'ada', why: 'a new customer' });
 });
 
-test('an act needs a reason and fields that make sense, else nothing is recorded or done', async (t) => {
-  const console = await aConsole(t);
+test('an act needs a reason and fields that make sense, else nothing is recorded or done', async () => {
+  const console = await anEmptyConsole();
   const act = await byToken(console, 'ada');
   const someId = randomUUID();
   const tooMany = Array.from({ length: 41 }, () => `transaction:${randomUUID()}`);
@@ -97,8 +99,8 @@ test('an act needs a reason and fields that make sense, else nothing is recorded
   assert.deepEqual(await console.store.open().query('SELECT FROM partners.partners'), []);
 });
 
-test('a form that is sent twice, also at once, acts once', async (t) => {
-  const console = await aConsole(t);
+test('a form that is sent twice, also at once, acts once', async () => {
+  const console = await anEmptyConsole();
   const act = await byToken(console, 'ada');
   await act('partners.add', { partner: 'acme', reason: 'new' });
   const form = randomUUID();
@@ -110,8 +112,8 @@ test('a form that is sent twice, also at once, acts once', async (t) => {
   assert.equal(keys.length, 2);
 });
 
-test('a form that was sent begins nothing else, and nothing for anybody else', async (t) => {
-  const console = await aConsole(t);
+test('a form that was sent begins nothing else, and nothing for anybody else', async () => {
+  const console = await anEmptyConsole();
   const [ada, bob] = [await byToken(console, 'ada'), await byToken(console, 'bob')];
   for (const partner of ['acme', 'globex']) await ada('partners.add', { partner, reason: 'new' });
   const sent = { form: randomUUID(), partner: 'acme', reason: 'asked for', allowed: 'yes' };
@@ -139,16 +141,16 @@ test('a form that was sent begins nothing else, and nothing for anybody else', a
   );
 });
 
-test('an act takes as many dead letters as it says', async (t) => {
-  const act = await byToken(await aConsole(t), 'ada');
+test('an act takes as many dead letters as it says', async () => {
+  const act = await byToken(await anEmptyConsole(), 'ada');
   const id = Array.from({ length: lettersMax }, () => `webhook:${randomUUID()}.99`);
   const { status, text } = await act('dead-letters.redrive', { id, reason: 'mended' });
   assert.equal(status, 200, text);
   assert.equal((JSON.parse(text) as { outcome: string }).outcome, 'nothing');
 });
 
-test('a webhook that was given up is redriven once, whoever asks again, and nothing is no act on anything', async (t) => {
-  const console = await aConsole(t);
+test('a webhook that was given up is redriven once, whoever asks again, and nothing is no act on anything', async () => {
+  const console = await anEmptyConsole();
   const owner = console.store.open();
   const [ada, bob] = [await byToken(console, 'ada'), await byToken(console, 'bob')];
   const eventId = randomUUID();
@@ -183,8 +185,8 @@ test('a webhook that was given up is redriven once, whoever asks again, and noth
   assert.equal((JSON.parse(lost.text) as { outcome: string }).outcome, 'nothing', lost.text);
 });
 
-test('a webhook that was given up is dismissed once, leaves the list, and is shown with who and why', async (t) => {
-  const console = await aConsole(t);
+test('a webhook that was given up is dismissed once, leaves the list, and is shown with who and why', async () => {
+  const console = await anEmptyConsole();
   const owner = console.store.open();
   const [ada, bob] = [await byToken(console, 'ada'), await byToken(console, 'bob')];
   const id = `webhook:${randomUUID()}`;
@@ -317,8 +319,8 @@ test('without a key that may give back a console gives nothing back, and with a 
   }
 });
 
-test('an endpoint gets a new secret that is shown once; the one before it signs too, and another rotation has to be meant', async (t) => {
-  const console = await aConsole(t);
+test('an endpoint gets a new secret that is shown once; the one before it signs too, and another rotation has to be meant', async () => {
+  const console = await anEmptyConsole();
   const owner = console.store.open();
   const webhookSecret = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
   const seed = { id: 'acme' as PartnerId, apiKey: 'a key', webhookUrl: 'https://acme.example' };
@@ -348,8 +350,8 @@ test('an endpoint gets a new secret that is shown once; the one before it signs 
   assert.deepEqual(own, Array(2).fill({ done_by: 'ada', why: 'it leaked' }));
 });
 
-test('the audits that were asked for are shown with what they found, and each id leads to its payment', async (t) => {
-  const console = await aConsole(t);
+test('the audits that were asked for are shown with what they found, and each id leads to its payment', async () => {
+  const console = await anEmptyConsole();
   const id = randomUUID();
   await console.store.open().query(
     `INSERT INTO console.acts (form, act, target, done_by, role, why, outcome, detail, finished_at)

@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { mayAct, roles, type Role, type Route } from './console.ts';
 import { routes } from './routes.ts';
-import { aConsole, assertDescribed, type AConsole, type Answered } from './test/a-console.ts';
+import {
+  aConsole,
+  aSharedConsole,
+  assertDescribed,
+  type AConsole,
+  type Answered,
+} from './test/a-console.ts';
 
-test('every route is refused to nobody and to every role below its own, and open to those from it on', async (t) => {
-  const console = await aConsole(t);
+const anEmptyConsole = aSharedConsole({ before, after });
+
+test('every route is refused to nobody and to every role below its own, and open to those from it on', async () => {
+  const console = await anEmptyConsole();
   const sessions = new Map<Role, { cookie: string; csrf: string }>();
   for (const role of roles) {
     sessions.set(role, await console.logIn(await console.anOperator(`the-${role}`, role)));
@@ -50,8 +58,8 @@ test('the manual shows every route with the role that it needs', () => {
   assert.deepEqual(shown.sort(), known.sort(), 'docs/operating.md, “The console”');
 });
 
-test('an act needs the token of its session, and comes from a page of the console', async (t) => {
-  const console = await aConsole(t);
+test('an act needs the token of its session, and comes from a page of the console', async () => {
+  const console = await anEmptyConsole();
   const { ask, origin } = console;
   const { cookie, csrf } = await console.logIn(await console.anOperator('ada', 'admin'));
   const other = await console.logIn(await console.anOperator('bob', 'admin'));
@@ -80,8 +88,8 @@ test('an act needs the token of its session, and comes from a page of the consol
   assert.equal(status, 200, text);
 });
 
-test('a method that no route has is refused as that, and never an error of the console', async (t) => {
-  const { ask, origin } = await aConsole(t);
+test('a method that no route has is refused as that, and never an error of the console', async () => {
+  const { ask, origin } = await anEmptyConsole();
   for (const [path, status] of [
     ['/login', 405],
     ['/api/v1/flow', 405],
@@ -115,8 +123,8 @@ test('who asks too often without logging in is told to go slower, and others are
   assert.equal((await ask('/acts', { headers: { cookie } })).status, 200);
 });
 
-test('only the address that the console was given is answered, and no answer may be framed or scripted', async (t) => {
-  const { ask, origin } = await aConsole(t);
+test('only the address that the console was given is answered, and no answer may be framed or scripted', async () => {
+  const { ask, origin } = await anEmptyConsole();
   for (const host of ['evil.example', '127.0.0.1:1', 'localhost']) {
     const { status } = await ask('/login', { headers: { host } });
     assert.equal(status, 421, host);
@@ -155,8 +163,8 @@ test('an open console answers to names of this machine alone, and says so', asyn
   assert.equal((await ask('/acts/partners.add', { ...asking, body })).status, 403);
 });
 
-test('a session ends by logging out, by another token and by being revoked, and its role is that of now', async (t) => {
-  const console = await aConsole(t);
+test('a session ends by logging out, by another token and by being revoked, and its role is that of now', async () => {
+  const console = await anEmptyConsole();
   const { ask, origin, store } = console;
   const owner = store.open();
   const token = await console.anOperator('ada', 'admin');

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
-import type { TestContext } from 'node:test';
-import { createTestDatabase, freePort, startService, testPart } from '@triplock/testing';
+import type { after, before } from 'node:test';
+import {
+  cleanupBy,
+  createTestDatabase,
+  freePort,
+  startService,
+  testPart,
+  type Cleanup,
+} from '@triplock/testing';
 import { Compile } from 'typebox/schema';
 import type { Role, Route } from '../console.ts';
 import { changeOperator } from '../operators.ts';
@@ -27,7 +34,7 @@ type Store = Awaited<ReturnType<typeof createTestDatabase>>;
 
 /** A console as a process of its own, on a database of its own; settings may follow from that. */
 export async function aConsole(
-  t: TestContext,
+  t: Cleanup,
   wanted: Settings | ((store: Store) => Promise<Settings>) = {},
 ) {
   const store = await createTestDatabase(t);
@@ -73,6 +80,33 @@ export async function aConsole(
 
 /** A test's own console. */
 export type AConsole = Awaited<ReturnType<typeof aConsole>>;
+
+// What is to be kept for ever is kept by triggers, which a replica has none of.
+const keepNothingSql = 'SET LOCAL session_replication_role = replica';
+const emptySql = `TRUNCATE console.acts, console.operators, console.sessions, partners.partners,
+  partners.acts, notifier.deliveries, auditor.operator_acts RESTART IDENTITY CASCADE`;
+
+/**
+ * A console of usual settings for all tests of a file that leave the process as it was: what it
+ * gives empties the database of what those before have written there.
+ */
+export function aSharedConsole(hooks: { before: typeof before; after: typeof after }) {
+  const all = cleanupBy(hooks.after);
+  let shared: AConsole;
+  hooks.before(async () => {
+    const console = await aConsole(all);
+    const owner = console.store.open();
+    const open: Store['open'] = (role) => (role === undefined ? owner : console.store.open(role));
+    shared = { ...console, store: { ...console.store, open } };
+  });
+  return async (): Promise<AConsole> => {
+    await shared.store.open().transaction(async (tx) => {
+      await tx.query(keepNothingSql);
+      await tx.query(emptySql);
+    });
+    return shared;
+  };
+}
 
 type Described = {
   paths: Record<string, Record<string, { responses: Record<string, Response | Reference> }>>;
