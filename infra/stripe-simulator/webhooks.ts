@@ -1,7 +1,6 @@
 import { createHmac } from 'node:crypto';
-import http from 'node:http';
 import https from 'node:https';
-import { shuffled } from '@triplock/runtime';
+import { http, shuffled } from '@triplock/runtime';
 import type { DueWork, Engine, WebhookSettings } from './engine.ts';
 import { renderEvent } from './render/records.ts';
 import type { Delivery } from './store/store.ts';

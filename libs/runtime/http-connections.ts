@@ -1,11 +1,6 @@
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { http } from './node-http.ts';
 
 /** How patient a server is, with how many at once, and with how much from each of them. */
 export type ConnectionLimits = {
@@ -79,7 +74,7 @@ export function createGuardedServer(
   { busyAnswer = () => busy, judgesExpectations = false }: Edge = {},
 ): Server {
   const everyMs = limits.checkEveryMs ?? checkEveryMs;
-  const server = createServer({
+  const server = http.createServer({
     ...(limits.headBytesMax !== undefined && { maxHeaderSize: limits.headBytesMax }),
     headersTimeout: limits.headTimeoutMs,
     requestTimeout: limits.requestTimeoutMs,

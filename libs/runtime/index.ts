@@ -9,6 +9,7 @@ export * from './logger.ts';
 export * from './loop.ts';
 export * from './metrics.ts';
 export * from './modes.ts';
+export * from './node-http.ts';
 export * from './sealing.ts';
 export * from './service-declaration.ts';
 export * from './service.ts';

@@ -1,9 +1,10 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import { lookup, Resolver } from 'node:dns/promises';
-import http, { type IncomingMessage, type RequestOptions } from 'node:http';
+import type { IncomingMessage, RequestOptions } from 'node:http';
 import https from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { isAllowedAddress, targetRefusal, type TargetPolicy } from '@triplock/partners';
+import { http } from '@triplock/runtime';
 
 /** One attempt: where to, what, and the secrets to sign it with. */
 export type WebhookRequest = {

@@ -1,8 +1,9 @@
 import { Problem, type FieldProblem, type ProblemCode } from '@triplock/contracts';
 import type { TransactionKind } from '@triplock/payments';
+import { http } from '@triplock/runtime';
 import type { ConnectionError, FastifyReply, FastifyRequest } from 'fastify';
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
@@ -103,7 +104,7 @@ export function renderProblem(problem: Problem): string {
   const requestId = randomUUID();
   const body = JSON.stringify(problem.body(requestId));
   return [
-    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    `HTTP/1.1 ${problem.status} ${http.STATUS_CODES[problem.status]}`,
     `request-id: ${requestId}`,
     ...Object.entries(problem.headers).map((header) => header.join(': ')),
     'content-type: application/problem+json',
