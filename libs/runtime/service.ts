@@ -126,7 +126,8 @@ export async function runService<Settings extends CommonSettings>(
       service.onClose('tracing', () => tracing.close());
     }
     await start(settings, service);
-    // Node keeps compiled code as a process ends, and one that is killed would keep none for the next.
+    // Node keeps compiled code as a process ends, and one that is killed would keep none for the
+    // next.
     flushCompileCache();
     logger.info('started');
   } catch (error) {

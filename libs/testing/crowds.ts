@@ -57,8 +57,8 @@ async function sendWithoutWaiting(
 
 /**
  * How many come at once, and are let in before the next: fewer than the 511 for whom a server has
- * room at its door (the backlog of `listen`). For one more the system knocks again after one second,
- * three, or seven, also for somebody else, and the crowd would mostly stand still.
+ * room at its door (the backlog of `listen`). For one more the system knocks again after one
+ * second, three, or seven, also for somebody else, and the crowd would mostly stand still.
  */
 const waveMax = 100;
 
@@ -184,7 +184,9 @@ function wasClosed(error: unknown): boolean {
 
 const resident = 'process_resident_memory_bytes';
 
-/** How much memory a service takes, by what its metrics say of it: asked for alone, which is cheap. */
+/**
+ * How much memory a service takes, by what its metrics say of it: asked for alone, which is cheap.
+ */
 export async function residentMiBOf({ admin }: Pick<TestService, 'admin'>): Promise<number> {
   const metrics = await (await admin(`/metrics?name[]=${resident}`)).text();
   const [, bytes] = new RegExp(`^${resident}(?:\\{.*\\})? (\\S+)$`, 'm').exec(metrics) ?? [];

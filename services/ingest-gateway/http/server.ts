@@ -133,7 +133,8 @@ function serverOptions(
     logController: new LogController({ disableRequestLogging: true }),
     // Routes carry their schemas for the OpenAPI document. What validates with them is the handler,
     // which can tell every wrong field at once; texts go out as they are. Given here, so that
-    // Fastify's own compilers are not even loaded; its types name the whole function of one of them.
+    // Fastify's own compilers are not even loaded; its types name the whole function of one of
+    // them.
     schemaController: {
       compilersFactory: {
         buildValidator: (() => () => () => true) as never,
