@@ -10,6 +10,8 @@ export type Holding = {
   leases: BucketLease[];
   /** Others hold more than their share and give it up when they renew: ask again soon. */
   moreToCome: boolean;
+  /** On which server, where `server` says so. */
+  server?: string;
 };
 
 /**
@@ -56,6 +58,11 @@ export type Outbox = {
    * less than the buckets there are.
    */
   take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxEvent[]>;
+  /**
+   * Which server answers now: another one may lack rows that were taken before. Absent where what
+   * was committed stays.
+   */
+  server?(): Promise<string>;
   /**
    * Calls `appended` soon after events were appended, and once when it has begun to listen.
    * Resolves when `signal` aborts. A hint: it may be missing, so look now and then. Absent where

@@ -1,7 +1,9 @@
 import { readDurability, type Database, type Durability } from '@triplock/postgres';
 import type { SettingsOf, SettingsTable } from '@triplock/runtime';
+import type { Continuity } from './continuity.ts';
 import type { Ledger } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
+import { openPostgresContinuity } from './postgres/continuity.ts';
 import { openAnnouncer, openPostgresOutbox } from './postgres/outbox.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
 import { openPostgresFollowUps } from './postgres/follow-ups.ts';
@@ -24,6 +26,8 @@ export type LedgerPorts = {
    * @throws PostgresDurabilityError when a crash of the server may lose it.
    */
   readDurability?: () => Promise<Durability>;
+  /** Whether it has all that was told. Absent where what was committed stays. */
+  continuity?: Continuity;
   /** Absent where nothing is taken over after the ledger was set back. */
   recovery?: Recovery;
 };
@@ -93,6 +97,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
       takeDue: takeDueFrom(database),
       wakeDue: wakeDueIn(database),
       readDurability: () => readDurability(database),
+      continuity: openPostgresContinuity(database),
       recovery: openPostgresRecovery(database),
     };
   },

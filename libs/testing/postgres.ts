@@ -41,12 +41,14 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
     client.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`),
   );
   // A template does not pass the rights of a database on.
-  await asOwner(urlOf(postgres, { database: name }), (client) =>
-    closeDatabase({
+  await asOwner(urlOf(postgres, { database: name }), async (client) => {
+    await closeDatabase({
       query: async <Row extends object>(statement: string, values?: readonly unknown[]) =>
         (await client.query<Row>(statement, values && [...values])).rows,
-    }),
-  );
+    });
+    // As a worker does before anything is decided; nothing was told of it yet.
+    await client.query('UPDATE ledger.continuity SET server = ledger.this_server()');
+  });
   const pools: Database[] = [];
   test.after(async () => {
     await Promise.all(pools.map((pool) => pool.close()));

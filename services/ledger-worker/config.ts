@@ -34,12 +34,14 @@ export const settings = {
   /** As the role triplock_ledger; used where the ledger is in `postgres`. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   /**
-   * Whether production starts where a standby streams and commits wait for none. A failover to it
-   * loses payments unless what it lacks is read again (`npm run rewind`).
+   * Whether production starts where a standby streams and commits wait for none. After a failover
+   * to one that lacks something nothing is decided before `npm run rewind`.
    */
   ASYNCHRONOUS_STANDBYS: withDefault(oneOf(['refused', 'accepted']), 'refused' as const),
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
+  /** Where dispatchers keep what was told, for a ledger that was set back. */
+  TOLD_TOPIC: withDefault(text, topics.told),
   /** The account that cards are charged for; a test key charges nobody. */
   STRIPE_API_KEY: text,
   /** Another URL that speaks Stripe's API, such as the simulator. */

@@ -1,4 +1,4 @@
-import type { Recovery } from '@triplock/ledger';
+import type { Continuity, Recovery } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase, readDurability } from '@triplock/postgres';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
@@ -14,14 +14,17 @@ import {
   kafkaOf,
   meterThrottles,
   openDeadLetters,
+  openEventArchiveReader,
   readTopicRetention,
   requireDeadLetterCapacity,
   requireDurable,
   requireReadable,
   runConsumer,
+  type BrokerConnection,
 } from '@triplock/transport';
 import { readConfig, type Config } from './config.ts';
 import { checkRetention, paymentsHandler } from './consumer.ts';
+import { watchContinuity } from './continuity.ts';
 import { durabilityPass, requireDurableLedger } from './durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
 import { openPosting, watchPosting } from './posting.ts';
@@ -55,6 +58,8 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   await requireDurable({ ...deadLetterTopic, mode });
   const deadLetters = openDeadLetters(deadLetterTopic);
   service.onClose('dead letters', () => deadLetters.close());
+
+  const requireWhole = watchServer(store.continuity, { config, kafka, metrics, service });
 
   const provider = openProvider(config, {
     metrics,
@@ -103,7 +108,11 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
         await consumer.ping();
         await deadLetters.ping();
       },
-      [store.store]: () => (store.readDurability ?? ledger.ping)().then(requireWritable),
+      [store.store]: async () => {
+        await (store.readDurability ?? ledger.ping)();
+        requireWhole();
+        requireWritable();
+      },
     },
   });
 });
@@ -158,6 +167,26 @@ async function openLedger(config: Config, service: Service, metrics: WorkerMetri
   const loop = runLoop(durabilityPass(watch), { name: 'durability', idleMs: 10_000, logger });
   service.onClose('durability', () => loop.stop());
   return store;
+}
+
+/**
+ * Looks whether the ledger has all that was told, as soon as this starts and whenever another
+ * server has it. Gives what throws while that is not known.
+ */
+function watchServer(
+  continuity: Continuity | undefined,
+  parts: { config: Config; kafka: BrokerConnection; metrics: WorkerMetrics; service: Service },
+): () => void {
+  if (continuity === undefined) return () => undefined;
+  const { config, kafka, metrics, service } = parts;
+  const { logger } = service;
+  // The one that reads without a group, which this service has no right to make.
+  const reading = { ...kafka, driver: 'platformatic', topic: config.TOLD_TOPIC } as const;
+  const archive = openEventArchiveReader(reading);
+  const watcher = watchContinuity({ continuity, archive, metrics, logger });
+  const loop = runLoop(watcher.pass, { name: 'continuity', idleMs: 1_000, logger });
+  service.onClose('continuity', () => loop.stop());
+  return watcher.requireWhole;
 }
 
 /** Stripe behind a circuit breaker; `onClosed` when calls are sent again. */

@@ -82,6 +82,8 @@ export type WorkerMetrics = RecordMetrics &
   ProviderMetrics & {
     /** Standbys of the ledger that no commit waits for: a failover to one may lose payments. */
     asynchronousStandbys: Gauge;
+    /** 1 while the ledger lacks what was told, so that nothing is decided. */
+    setBack: Gauge;
   };
 
 /** Registers the worker's metrics. */
@@ -91,7 +93,17 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
     help: 'Standbys of the ledger that commits do not wait for: a failover may lose payments.',
     registers: [registry],
   });
-  return { ...recordMetrics(registry), ...providerMetrics(registry), asynchronousStandbys };
+  const setBack = new Gauge({
+    name: 'triplock_worker_ledger_set_back',
+    help: '1 while the ledger lacks what partners were told: nothing is decided before rewind.',
+    registers: [registry],
+  });
+  return {
+    ...recordMetrics(registry),
+    ...providerMetrics(registry),
+    asynchronousStandbys,
+    setBack,
+  };
 }
 
 function recordMetrics(registry: Registry): RecordMetrics {

@@ -21,7 +21,7 @@ export const ledgerWorker = {
   role: 'triplock_ledger',
   connections: 8,
   ledger: 'posts',
-  kafka: { topics: ['accepted', 'deadLetter'], groups: { LEDGER_GROUP: 'ledger-worker' } },
+  kafka: { topics: ['accepted', 'deadLetter', 'told'], groups: { LEDGER_GROUP: 'ledger-worker' } },
   provider: 'charges',
   crashPoints: [
     'worker.polled',

@@ -53,3 +53,16 @@ SELECT max(published_at) AS "publishedAt" FROM ledger.outbox WHERE state = 'publ
 --
 -- $1 a time before the first commit that was lost. No rows.
 INSERT INTO ledger.rewinds (since) VALUES ($1)
+
+-- name: beginRewind
+-- Keeps workers from going on with a database that is rewound by half, should this end in between.
+--
+-- No parameters. No rows.
+UPDATE ledger.continuity SET set_back_at = coalesce(set_back_at, now())
+
+-- name: endRewind
+-- Notes that this server has all that was told, so that workers go on.
+--
+-- $1 the archive's next offset of each partition. No rows.
+UPDATE ledger.continuity
+SET server = ledger.this_server(), archived = $1::jsonb, set_back_at = NULL

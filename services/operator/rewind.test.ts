@@ -69,8 +69,11 @@ async function aRewoundSystem(context: TestContext) {
     const committed = await offsets.committed().finally(() => offsets.close());
     return Number(committed.get(0));
   };
-  const rewind = (...words: string[]) =>
-    runOperator(['rewind', '--by', 'ada', '--why', 'failover', ...words], settings);
+  const rewind = (...words: string[]) => rewindWith({}, ...words);
+  const rewindWith = (more: Readonly<Record<string, string>>, ...words: string[]) => {
+    const asked = ['rewind', '--by', 'ada', '--why', 'failover', ...words];
+    return runOperator(asked, { ...settings, ...more });
+  };
   /** The evidence of an auditor that has read all five, of which one is not in the ledger. */
   const lackOf = async (offset: number) => {
     const owner = store.open();
@@ -93,7 +96,8 @@ async function aRewoundSystem(context: TestContext) {
     await into.append(texts).finally(() => into.close());
   };
   const owner = store.open();
-  return { store, owner, archive, kafka, since, workers, auditors, positionOf, rewind, lackOf };
+  const acts = { rewind, rewindWith, lackOf, archive };
+  return { store, owner, kafka, since, workers, auditors, positionOf, ...acts };
 }
 
 test('groups go back to the time, the workers’ to what the ledger lacks where that is earlier, once --yes is given', async (context) => {
@@ -196,4 +200,24 @@ test('what was told and the database lacks is in the outbox again, once, and wai
     [settled.settledAt],
   );
   assert.equal(tellings, 1);
+});
+
+test('workers go on once a rewind has done all of it, and not after half', async (context) => {
+  const { owner, archive, rewind, rewindWith, since } = await aRewoundSystem(context);
+  await owner.query(`UPDATE ledger.continuity SET server = 'another'`);
+  await archive(['{}', '{}']);
+  const continuity = () =>
+    owner.query(
+      `SELECT server = ledger.this_server() AS here, archived, set_back_at IS NULL AS whole
+       FROM ledger.continuity`,
+    );
+  const words = ['--since', since.toISOString()];
+  await rewind(...words);
+  assert.deepEqual(await continuity(), [{ here: false, archived: {}, whole: true }]);
+  const half = await rewindWith({ EVENTS_SUBSCRIPTIONS: 'nobody' }, ...words, '--yes');
+  assert.notEqual(half.code, 0, half.stdout);
+  assert.deepEqual(await continuity(), [{ here: false, archived: {}, whole: false }]);
+  const done = await rewind(...words, '--yes');
+  assert.equal(done.code, 0, done.stderr);
+  assert.deepEqual(await continuity(), [{ here: true, archived: { 0: '1' }, whole: true }]);
 });

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { archivedText } from '@triplock/ledger';
 import { loadStatements, type Database } from '@triplock/postgres';
 import {
   openGroupMover,
@@ -7,6 +8,7 @@ import {
   readEventArchive,
   skipBacklog,
   type BrokerConnection,
+  type Offsets,
 } from '@triplock/transport';
 import { CommandError, runCommand } from './command.ts';
 import { outboxSettings, required, type Config } from './config.ts';
@@ -29,6 +31,8 @@ const sql = loadStatements(import.meta.url, 'rewind.sql', [
   'forgetWarmMarkers',
   'newestPublished',
   'noteRewind',
+  'beginRewind',
+  'endRewind',
 ]);
 
 /** Longer than Kafka waits for a member that is gone (`defaultSessionMs` of the consumers). */
@@ -268,7 +272,7 @@ async function carryOut(
   plan: RewindPlan,
 ): Promise<RestoredEvents | undefined> {
   const { database, kafka, config } = system;
-  const restored =
+  const told =
     config.LEDGER_STORE === 'postgres' ? await restoreTold(system, plan.since) : undefined;
   await moveGroups(kafka, plan.groups);
   if (config.LEDGER_STORE === 'postgres') await lackingEvents(database, 'wait-again');
@@ -279,7 +283,9 @@ async function carryOut(
     await skipBacklog({ projectId, emulatorHost: config.PUBSUB_EMULATOR_HOST, subscription });
   }
   await database.query(sql.forgetWarmMarkers);
-  return restored;
+  // Last of all: workers go on from here.
+  if (told !== undefined) await database.query(sql.endRewind, [archivedText(told.until)]);
+  return told?.restored;
 }
 
 /** All at once: each is joined and left again, which takes some seconds of waiting. */
@@ -308,20 +314,21 @@ const clocksDifferMs = 600_000;
 async function restoreTold(
   { database, kafka, config }: RewoundSystem,
   since: Date,
-): Promise<RestoredEvents> {
+): Promise<{ restored: RestoredEvents; until: Offsets }> {
   type Newest = { publishedAt: Date | null };
   const [newest] = await database.query<Newest>(sql.newestPublished);
   const known = Math.min(+since, +(newest?.publishedAt ?? since));
   const from = new Date(known - clocksDifferMs);
+  await database.query(sql.beginRewind);
   return database.transaction(async (tx) => {
     await tx.query(sql.noteRewind, [since]);
     const restorer = openEventRestorer(tx);
     const archive = { ...kafka, topic: config.TOLD_TOPIC, since: from };
-    await readEventArchive(archive, (texts) => restorer.take(texts));
+    const { end: until } = await readEventArchive(archive, (texts) => restorer.take(texts));
     const restored = await restorer.end();
     // What was empty until now, and is asked of each transaction, was planned as such.
     await tx.query('ANALYZE ledger.told');
-    return restored;
+    return { restored, until };
   });
 }
 

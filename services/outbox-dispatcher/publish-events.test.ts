@@ -169,6 +169,32 @@ test('behind an event that can never be published its payment waits, and its buc
   assert.deepEqual(eventIdsOf(received), [...first, ...others]);
 });
 
+test('what was taken from a server that is gone is published by nobody, and the text of the next is archived too', async (context) => {
+  const { post, dispatcher, rows, received, archived } = await aDispatcherSetup(context);
+  await post(aPayment());
+  const { parts, outbox } = dispatcher();
+  let gone = true;
+  const pass = publishEvents({
+    ...parts,
+    outbox: {
+      ...outbox,
+      // The one that takes over decided the same anew.
+      take: async (...wanted) => {
+        const taken = await outbox.take(...wanted);
+        return taken.map((row) => (gone ? { ...row, payload: `${row.payload} ` } : row));
+      },
+      server: async () => (gone ? 'the next' : outbox.server!()),
+    },
+  });
+  await assert.rejects(pass(), /another server has the outbox by now/);
+  gone = false;
+  assert.equal(countOf(await rows(), 'pending'), 1);
+  assert.equal(await pass(), 1);
+  await eventually(async () => received.length === 1);
+  const [told] = received.map(({ data }) => data.toString());
+  assert.deepEqual(await archived(), [`${told} `, told]);
+});
+
 test('an event appended while others wait for their broker comes after them', async (context) => {
   const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   const [first, second, third] = paymentsOfOneBucket(3);

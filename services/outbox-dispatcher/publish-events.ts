@@ -101,13 +101,16 @@ export function publishEvents(dispatcher: Dispatcher): Pass {
     dispatcher;
   const archive = archiveOnce(dispatcher);
   return async () => {
-    const { leases, validUntil } = await holdLeases();
+    const { leases, validUntil, server } = await holdLeases();
     metrics.leases.set(leases.size);
     if (leases.size === 0) return 0;
     await crashPoints.reached('dispatcher.leased');
     const rows = await outbox.take([...leases.values()], rowsMax);
     await archive(rows);
-    if (rows.length > 0) await crashPoints.reached('dispatcher.archived');
+    if (rows.length > 0) {
+      await crashPoints.reached('dispatcher.archived');
+      await requireServer(outbox, server);
+    }
 
     // A publish that begins now must end, and be marked, while the bucket is certainly ours.
     // Pub/Sub checks no epoch: a paused process that wakes up later publishes copies, and the inbox
@@ -125,14 +128,29 @@ export function publishEvents(dispatcher: Dispatcher): Pass {
 }
 
 /**
+ * Sees that the server which had the leases answers still, once what was taken is in the archive.
+ * Whoever looks there when another one has taken over finds it then; what comes into the archive
+ * after that look must be told to nobody, for it may be decided anew meanwhile (worker,
+ * continuity.ts).
+ *
+ * @throws when another one answers: what is its own is taken anew.
+ */
+async function requireServer(outbox: Outbox, held: string | undefined): Promise<void> {
+  const server = await outbox.server?.();
+  if (server === held) return;
+  throw new Error('another server has the outbox by now: what was taken before is not published');
+}
+
+/**
  * Archives rows that the pass before has not: a broker that is away has them taken at each pass.
+ * By their text, since another server may have another one under the same id.
  */
 function archiveOnce({ archive }: Dispatcher): (rows: readonly OutboxEvent[]) => Promise<void> {
-  let archived: ReadonlySet<string> = new Set();
+  let archived: ReadonlyMap<string, string> = new Map();
   return async (rows) => {
-    const fresh = rows.filter(({ id }) => !archived.has(id));
+    const fresh = rows.filter(({ id, payload }) => archived.get(id) !== payload);
     if (fresh.length > 0) await archive.append(fresh.map(({ payload }) => payload));
-    archived = new Set(rows.map(({ id }) => id));
+    archived = new Map(rows.map(({ id, payload }) => [id, payload]));
   };
 }
 

@@ -9,6 +9,8 @@ export type HeldLeases = {
   validUntil: number;
   /** From when on the database is asked again. */
   askAgainAt: number;
+  /** On which server they are ours, where the outbox says so. */
+  server?: string;
 };
 
 /** Gives the leases held, renewed when a third of their time is over, or sooner to get more. */
@@ -29,13 +31,14 @@ export function holdLeases(
   return async () => {
     const askedAt = performance.now();
     if (askedAt < held.askAgainAt) return held;
-    const { leases, moreToCome } = await outbox.leaseBuckets({ owner, leaseMs });
+    const { leases, moreToCome, server } = await outbox.leaseBuckets({ owner, leaseMs });
     const byBucket = new Map(leases.map((lease) => [lease.bucket, lease]));
     const askAgainMs = moreToCome ? Math.min(askForMoreMs, leaseMs / 3) : leaseMs / 3;
     held = {
       leases: byBucket,
       validUntil: askedAt + leaseMs,
       askAgainAt: askedAt + askAgainMs,
+      ...(server !== undefined && { server }),
     };
     return held;
   };

@@ -37,6 +37,8 @@ export const kafkaRights = {
   'ledger-worker': [
     { may: ['Read', 'DescribeConfigs'], topic: accepted },
     { may: ['Write', 'DescribeConfigs'], topic: deadLetter },
+    // Whether another server of the ledger has all of it.
+    { may: ['Read'], topic: told },
     { may: ['Read'], group: 'ledger-worker' },
   ],
   'outbox-dispatcher': [{ may: ['Write', 'DescribeConfigs'], topic: told }],

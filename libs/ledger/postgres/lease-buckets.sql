@@ -1,9 +1,9 @@
 -- Renews an owner's leases, gives up what is more than its share, and takes what is free.
 --
 -- $1 owner, $2 lease in milliseconds.
--- A row: a bucket that the owner holds now, its epoch, and `more_to_come`: the owner lacks buckets
--- that others hold beyond their share, and will give up when they renew. One row without a bucket:
--- it holds none.
+-- A row: a bucket that the owner holds now, its epoch, `more_to_come`: the owner lacks buckets that
+-- others hold beyond their share, and will give up when they renew, and `server`: on which it holds
+-- them. One row without a bucket: it holds none.
 --
 -- The share is the buckets divided by the owners alive, rounded up, so that nothing is left over. A
 -- surplus is given up at once: an owner that lacks buckets asks often, so none of them waits for
@@ -63,6 +63,7 @@ WITH announced AS (
 SELECT
   holding.bucket,
   holding.epoch,
-  (SELECT count(*) FROM holding) < share.buckets AND EXISTS (SELECT FROM surplus) AS more_to_come
+  (SELECT count(*) FROM holding) < share.buckets AND EXISTS (SELECT FROM surplus) AS more_to_come,
+  ledger.this_server() AS server
 FROM share LEFT JOIN holding ON true
 ORDER BY holding.bucket

@@ -165,3 +165,9 @@ LEFT JOIN LATERAL (
   ORDER BY order_id
   LIMIT 1
 ) AS head ON true
+
+-- name: server
+-- Which server answers, by the name that lease-buckets.sql gives it.
+--
+-- No parameters. Always one row.
+SELECT ledger.this_server() AS server

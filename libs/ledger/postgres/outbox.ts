@@ -21,6 +21,7 @@ const sql = loadStatements(import.meta.url, 'outbox.sql', [
   'reap',
   'republish',
   'pending',
+  'server',
 ]);
 
 /** Enough that a few busy buckets among idle ones need no round of their own per row. */
@@ -31,6 +32,10 @@ export function openPostgresOutbox(database: Database): Outbox {
   return {
     leaseBuckets: async ({ owner, leaseMs }) =>
       holdingOf(await database.query<LeasedRow>(leaseBucketsSql, [owner, leaseMs])),
+    server: async () => {
+      const [row] = await database.query<{ server: string }>(sql.server);
+      return row!.server;
+    },
     take: (leases, rowsMax) => take(database, { leases, rowsMax }),
     listen: (appended, signal) => database.listen(appendedChannel, appended, signal),
     markPublished: markInBatches((published) => markPublished(database, published)),
@@ -83,13 +88,18 @@ export function openAnnouncer(database: Database) {
     };
 }
 
-type LeasedRow = { bucket: number | null; epoch: bigint | null; more_to_come: boolean };
+type LeasedRow = {
+  bucket: number | null;
+  epoch: bigint | null;
+  more_to_come: boolean;
+  server: string;
+};
 
 function holdingOf(rows: readonly LeasedRow[]): Holding {
   const leases = rows.flatMap(({ bucket, epoch }) =>
     bucket === null || epoch === null ? [] : [{ bucket, epoch }],
   );
-  return { leases, moreToCome: rows[0]!.more_to_come };
+  return { leases, moreToCome: rows[0]!.more_to_come, server: rows[0]!.server };
 }
 
 type TakenRow = {

@@ -1,5 +1,5 @@
 import { driverOf, openInquiry } from './brokers.ts';
-import type { BrokerConnection, ReceivedRecord, Stretch } from './driver.ts';
+import type { Bounds, BrokerConnection, Offsets, ReceivedRecord, Stretch } from './driver.ts';
 import { openAppends, type AppendLimits } from './group-commit.ts';
 
 /**
@@ -66,17 +66,23 @@ function linesFrom(texts: readonly string[], from: number, to: number): string {
 const readAtOnce = 500n;
 const readLimitMs = 120_000;
 
+/** Up to where the archive was read, by partition, and how many records before were there no more. */
+export type ArchiveRead = { end: Offsets; gone: bigint };
+
 /**
- * Reads what was appended since a time, up to the archive's end of now, some hundred events at a
- * time and in their order within a partition.
+ * Reads what was appended since a time, or from offsets on, up to the archive's end of now, some
+ * hundred events at a time and in their order within a partition. Gives that end, by partition.
+ *
+ * From offsets that are not in the log, of a topic that was made anew, it reads all that is there.
  *
  * @throws when the brokers do not answer in time.
  */
 export async function readEventArchive(
-  options: BrokerConnection & { topic: string; since: Date },
+  options: BrokerConnection & { topic: string } & ({ since: Date } | { from: Offsets }),
   take: (texts: readonly Buffer[]) => Promise<void>,
-): Promise<void> {
-  for (const stretch of await stretchesSince(options)) {
+): Promise<ArchiveRead> {
+  const { stretches, ...read } = await findStretches(options);
+  for (const stretch of stretches) {
     const records: ReceivedRecord[] = [];
     const driver = await driverOf(options);
     const taken = (read: readonly ReceivedRecord[]) => void records.push(...read);
@@ -87,27 +93,37 @@ export async function readEventArchive(
     });
     for (const { value } of records) await take(linesOf(value));
   }
+  return read;
 }
 
-async function stretchesSince(
-  options: BrokerConnection & { topic: string; since: Date },
-): Promise<Stretch[]> {
-  const { topic, since } = options;
+async function findStretches(
+  options: BrokerConnection & { topic: string } & ({ since: Date } | { from: Offsets }),
+): Promise<ArchiveRead & { stretches: Stretch[] }> {
+  const { topic } = options;
   const inquiry = openInquiry(options);
   try {
     const there = await inquiry.ask((admin) => admin.bounds(topic));
-    const starts = await inquiry.ask((admin) => admin.since(topic, since));
-    return [...there].flatMap(([partition, { start, end }]) => {
-      const stretches: Stretch[] = [];
-      const first = starts.get(partition) ?? end;
-      for (let from = first < start ? start : first; from < end; from += readAtOnce) {
-        const to = from + readAtOnce < end ? from + readAtOnce : end;
-        stretches.push({ partition, from, to });
-      }
-      return stretches;
+    const starts =
+      'from' in options
+        ? options.from
+        : await inquiry.ask((admin) => admin.since(topic, options.since));
+    const otherwise = (bounds: Bounds) => ('from' in options ? bounds.start : bounds.end);
+    let gone = 0n;
+    const stretches = [...there].flatMap(([partition, bounds]) => {
+      const { start, end } = bounds;
+      const wanted = starts.get(partition) ?? otherwise(bounds);
+      if (wanted < start) gone += start - wanted;
+      return [...stretchesOf(partition, wanted < start || wanted > end ? start : wanted, end)];
     });
+    return { stretches, gone, end: new Map([...there].map(([each, { end }]) => [each, end])) };
   } finally {
     await inquiry.close();
+  }
+}
+
+function* stretchesOf(partition: number, first: bigint, end: bigint): Generator<Stretch> {
+  for (let from = first; from < end; from += readAtOnce) {
+    yield { partition, from, to: from + readAtOnce < end ? from + readAtOnce : end };
   }
 }
 
@@ -122,4 +138,22 @@ function linesOf(value: Buffer | null): Buffer[] {
     from = at + 1;
   }
   return lines;
+}
+
+/** Reads the archive; each call connects anew, since it is seldom asked. */
+export type EventArchiveReader = {
+  /** The next offset of each partition: what is appended from now on comes there. */
+  end(): Promise<Offsets>;
+  /** As {@link readEventArchive}, from offsets on; of other partitions from their beginning. */
+  readFrom(from: Offsets, take: (texts: readonly Buffer[]) => Promise<void>): Promise<ArchiveRead>;
+};
+
+/** Opens a reader of the archive. */
+export function openEventArchiveReader(
+  options: BrokerConnection & { topic: string },
+): EventArchiveReader {
+  return {
+    end: async () => (await findStretches({ ...options, from: new Map() })).end,
+    readFrom: (from, take) => readEventArchive({ ...options, from }, take),
+  };
 }

@@ -124,6 +124,8 @@ export function settingsOf(
     DATABASE_URL: databaseUrl,
     ACCEPTED_TOPIC: accepted.topic,
     DEAD_LETTER_TOPIC: dead.topic,
+    // Nobody tells anything here: it is only asked how far it is.
+    TOLD_TOPIC: dead.topic,
     LEDGER_GROUP: testNamespace('worker'),
     STRIPE_API_KEY: 'sk_test_nobody',
     STRIPE_API_URL: 'http://127.0.0.1:1',

@@ -302,6 +302,28 @@ CREATE TABLE ledger.told (
 CREATE INDEX told_of_a_transaction ON ledger.told (txn_id) WHERE adopted_at IS NULL;
 CREATE INDEX told_of_a_payment ON ledger.told (payment_id, sequence) WHERE adopted_at IS NULL;
 
+-- continuity: whether this database, on the server that runs it now, has all that was told. Events are
+-- archived in Kafka before they are published, so a server that lacks one of them was set back: a standby
+-- that was behind, a backup. One row, from the beginning.
+CREATE TABLE ledger.continuity (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  -- ledger.this_server() of the one on which that was last seen to hold. Here it goes back with everything
+  -- else, so no server that took over finds itself.
+  server text NOT NULL DEFAULT '',
+  -- The archive's next offset of each partition as of then: every event before it is known here.
+  archived jsonb NOT NULL DEFAULT '{}',
+  -- Since when something is known to be lacking; only `rewind` takes it away.
+  set_back_at timestamptz
+);
+INSERT INTO ledger.continuity DEFAULT VALUES;
+
+-- Names what may know another history than before: another server, the same one started again, also on an
+-- older copy of its files, and another database in it. Nothing else can set the data of a database back.
+CREATE FUNCTION ledger.this_server() RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT extract(epoch FROM pg_postmaster_start_time()) || '/' || oid
+  FROM pg_database WHERE datname = current_database()
+$$;
+
 -- given_back: refunds of ours that the provider showed of a payment, when it was asked for all of them.
 CREATE TABLE ledger.given_back (
   txn_id uuid PRIMARY KEY,
@@ -451,6 +473,28 @@ $$;
 CREATE TRIGGER events_leave_when_published BEFORE DELETE ON ledger.outbox
   FOR EACH ROW EXECUTE FUNCTION ledger.guard_outbox_leaving();
 
+-- A worker decides nothing where something may be lacking that was decided, and told, before: this
+-- refuses its every step, whichever statement takes it, until `ledger.continuity` has this server. The
+-- code, of a class that means "not now" (databaseErrorKind), is one that PostgreSQL does not use.
+CREATE FUNCTION ledger.require_continuity() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT EXISTS (
+    SELECT FROM ledger.continuity WHERE server = ledger.this_server() AND set_back_at IS NULL
+  ) THEN
+    RAISE EXCEPTION 'nothing is decided on this server before it is known to have all that was told'
+      USING ERRCODE = '55TL1';
+  END IF;
+  RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER transactions_follow_what_was_told BEFORE INSERT OR UPDATE ON ledger.transactions
+  FOR EACH STATEMENT WHEN (current_user = 'triplock_ledger')
+  EXECUTE FUNCTION ledger.require_continuity();
+CREATE TRIGGER events_follow_what_was_told BEFORE INSERT ON ledger.outbox
+  FOR EACH STATEMENT WHEN (current_user = 'triplock_ledger')
+  EXECUTE FUNCTION ledger.require_continuity();
+
 -- -------------------------------------------------------------------------------------------------
 -- What leaves, leaves through functions: the role of the services may delete by nothing else.
 
@@ -539,6 +583,7 @@ GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledge
 GRANT SELECT ON ledger.rewinds, ledger.told TO triplock_ledger;
 GRANT UPDATE (disputes_asked_at) ON ledger.rewinds TO triplock_ledger;
 GRANT UPDATE (adopted_at) ON ledger.told TO triplock_ledger;
+GRANT SELECT, UPDATE (server, archived, set_back_at) ON ledger.continuity TO triplock_ledger;
 GRANT SELECT, INSERT, UPDATE ON ledger.given_back, ledger.recalled TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { encodePaymentEvent } from '@triplock/contracts';
+import { databaseErrorKind } from '@triplock/postgres';
+import { aPayment, createTestDatabase } from '@triplock/testing';
+import { settledPayment, settlementEvent } from '../outcomes.ts';
+import { openPostgresContinuity } from './continuity.ts';
+import { openPostgresLedger } from './payments.ts';
+import { takeDueFrom } from './transactions.ts';
+
+const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+const settlement = { result: { state: 'succeeded' as const }, settledAt: new Date() };
+
+async function aLedger(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const [owner, role] = [store.open(), store.open('triplock_ledger')];
+  return {
+    owner,
+    role,
+    ledger: openPostgresLedger(role),
+    continuity: openPostgresContinuity(role),
+    /** As after a failover: the row came along from the server before. */
+    onAnotherServer: () => owner.query(`UPDATE ledger.continuity SET server = 'another'`),
+  };
+}
+
+test('on a server that nobody has seen yet a worker can decide nothing, until it is noted as whole', async (context) => {
+  const { role, ledger, continuity, onAnotherServer } = await aLedger(context);
+  const posting = { payment: aPayment(), traceparent, settlement };
+  const [pending, loser] = [aPayment(), aPayment()];
+  await ledger.post([{ payment: pending, traceparent }]);
+  await onAnotherServer();
+  const { server, state } = await continuity.look();
+  assert.equal(state, 'unknown');
+  const steps = [
+    () => ledger.post([posting]),
+    () => ledger.recordKeyConflict({ payment: loser, traceparent }),
+    () => takeDueFrom(role)({ limit: 1, leaseMs: 1_000 }),
+    () => ledger.settle({ txnId: pending.txnId, version: 2, traceparent, ...settlement }),
+  ];
+  for (const step of steps) {
+    // Not now, rather than never: nothing is dead-lettered for it.
+    await assert.rejects(step, (error: { code?: string }) => {
+      assert.deepEqual([error.code, databaseErrorKind(error)], ['55TL1', 'transient']);
+      return true;
+    });
+  }
+  assert.equal(await continuity.noteWhole('another', new Map()), false);
+  assert.equal((await continuity.look()).state, 'unknown');
+  assert.equal(await continuity.noteWhole(server, new Map([[0, 7n]])), true);
+  const { archivedUntil, ...known } = await continuity.look();
+  assert.deepEqual([known, archivedUntil], [{ server, state: 'known' }, new Map([[0, 7n]])]);
+  for (const step of steps) await step();
+});
+
+test('a server that lacks something is not noted as whole, and one that was seen to be whole not as lacking', async (context) => {
+  const { ledger, continuity, onAnotherServer } = await aLedger(context);
+  const { server } = await continuity.look();
+  await continuity.noteSetBack(server);
+  assert.equal((await continuity.look()).state, 'known');
+  await onAnotherServer();
+  await continuity.noteSetBack('another');
+  assert.equal((await continuity.look()).state, 'unknown');
+  await continuity.noteSetBack(server);
+  assert.equal(await continuity.noteWhole(server, new Map()), false);
+  assert.equal((await continuity.look()).state, 'set-back');
+  await assert.rejects(ledger.post([{ payment: aPayment(), traceparent }]), { code: '55TL1' });
+});
+
+test('an event is lacking that is not there, or is there in other words, and what is no event is not', async (context) => {
+  const { ledger, continuity } = await aLedger(context);
+  const payment = aPayment();
+  await ledger.post([{ payment, traceparent, settlement }]);
+  const textOf = (settledAt: Date) =>
+    encodePaymentEvent(settlementEvent(settledPayment(payment, { ...settlement, settledAt }), 1))
+      .payload;
+  const count = (...texts: string[]) =>
+    continuity.countLacking(texts.map((text) => Buffer.from(text)));
+  assert.equal(await count(textOf(settlement.settledAt)), 0);
+  assert.equal(await count(textOf(new Date(0)), textOf(settlement.settledAt)), 1);
+  const other = settlementEvent(settledPayment(aPayment(), settlement), 1);
+  assert.equal(await count(encodePaymentEvent(other).payload), 1);
+  assert.equal(await count('', '{', 'null', '{}', '{"event_id":1}', '{"event_id":"x"}'), 0);
+});
