@@ -3,6 +3,7 @@ import type {
   EventId,
   Failure,
   Fingerprint,
+  Money,
   PartnerId,
   FollowUp,
   Settlement,
@@ -12,7 +13,16 @@ import type {
 import type { SettleOutcome, StoreIntentOutcome } from './ledger.ts';
 
 /** A refund to post, and when it is settled if no provider has to be asked. */
-export type FollowUpPosting = { followUp: AcceptedFollowUp; traceparent: string; settledAt: Date };
+export type FollowUpPosting = {
+  followUp: AcceptedFollowUp;
+  traceparent: string;
+  settledAt: Date;
+  /**
+   * Why the payment's provider can never move so much; nothing when it may. Looked at before
+   * anything is held for it, where a provider has to be asked.
+   */
+  refuse?: (money: Money) => Failure | undefined;
+};
 
 /** What posting a refund, or looking at one again, came to. */
 export type FollowUpOutcome =

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import {
+  aPayment,
   aRefund,
   createTestStripe,
   eventually,
@@ -70,6 +71,17 @@ test('a storm of refunds gives back no more than was paid, and all of what fits,
   assert.deepEqual(outcomesOf(replay), { 'already-recorded': 224 });
   assert.deepEqual(await ledgerCounts(owner), counts);
   assert.deepEqual(await providerGaveBack(), { count: 101, amount: 1_600 });
+});
+
+test('a refund that the provider has no unit for fails before it holds anything, and all that is left is for the next', async (context) => {
+  const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
+  const card = aPayment({ amount: 10_000n, currency: 'BHD', paymentMethod: 'pm_card_visa' });
+  await pay(card);
+  await worker.allCommitted();
+  await refund(aRefund(card, { amount: 1_255n }), aRefund(card, {}));
+  await worker.allCommitted();
+  assert.deepEqual(await cameTo(card), { amount_not_expressible: 1, succeeded: 1 });
+  assert.deepEqual(await givenBack(card), { refunded: 10_000n, reserved: 10_000n });
 });
 
 test('a refund that comes before its payment waits, and goes on as soon as that is final', async (context) => {

@@ -2,10 +2,16 @@ import {
   UnpostableError,
   UnreadableRowError,
   type FollowUpOutcome,
+  type FollowUpPosting,
   type ReservedFollowUp,
   type SettleFollowUpRequest,
 } from '@triplock/ledger';
-import { mayBeForgotten, type RefundAtProvider, type RefundRequest } from '@triplock/provider';
+import {
+  mayBeForgotten,
+  whyImmovable,
+  type RefundAtProvider,
+  type RefundRequest,
+} from '@triplock/provider';
 import type { FollowUpRecord } from './posting.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
@@ -35,13 +41,13 @@ export type PostedFollowUp = { followUp: FollowUpRecord; result: FollowUpPostRes
  * @throws in an outage.
  */
 export async function postFollowUps(
-  { followUps: ledger }: Worker,
+  worker: Worker,
   refunds: readonly FollowUpRecord[],
 ): Promise<PostedFollowUp[]> {
   const posted: PostedFollowUp[] = [];
   const post = async ({ posting }: FollowUpRecord): Promise<FollowUpPostResult> => {
     try {
-      return await ledger.post(posting);
+      return await postFollowUp(worker, posting);
     } catch (error) {
       if (error instanceof UnreadableRowError) return { outcome: 'unreadable', error };
       if (!(error instanceof UnpostableError)) throw error;
@@ -59,6 +65,17 @@ export async function postFollowUps(
   };
   await Promise.all(Array.from({ length: paymentsMax }, postSome));
   return posted;
+}
+
+/**
+ * Posts one, or looks at one again, which holds no amount that its provider has no unit for: it
+ * would fail there, and what comes after it had been refused the money meanwhile.
+ */
+export function postFollowUp(
+  { followUps }: Worker,
+  posting: FollowUpPosting,
+): Promise<FollowUpOutcome> {
+  return followUps.post({ ...posting, refuse: (money) => whyImmovable('stripe', money) });
 }
 
 /**

@@ -2,6 +2,7 @@ import type { DueTransaction } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
 import { carryOut } from './captures.ts';
+import { postFollowUp } from './refunds.ts';
 import { chargePayment } from './charging.ts';
 import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './in-flight.ts';
 import { bookTransferOf } from './posting.ts';
@@ -140,7 +141,7 @@ async function finishFollowUp(
   turn: Turn,
 ): Promise<AttemptOutcome> {
   const { followUp, traceparent } = due;
-  const posted = await worker.followUps.post({ followUp, traceparent, settledAt: new Date() });
+  const posted = await postFollowUp(worker, { followUp, traceparent, settledAt: new Date() });
   if (posted.outcome !== 'unasked') turn.end();
   switch (posted.outcome) {
     case 'reserved':

@@ -80,11 +80,14 @@ async function postFollowUp(tx: Queryable, posting: FollowUpPosting): Promise<Fo
     return { outcome: 'unasked', paymentId: followUp.paymentId };
   }
   if (decision === 'waiting') return { outcome: 'waiting' };
-  if (decision === 'reserved' && followUp.provider !== undefined) {
+  const { money, provider } = followUp;
+  // What is held is let go of in this transaction, so that nobody sees it held.
+  const failure = provider && money && posting.refuse?.(money);
+  if (decision === 'reserved' && provider !== undefined && failure === undefined) {
     const outcome = row === 'made' ? 'reserved' : 'unfinished';
     return { outcome, followUp: followUp as ReservedFollowUp };
   }
-  const result = endOf(judged);
+  const result: FollowUpEnd = failure ? { state: 'failed', failure } : endOf(judged);
   const { traceparent, settledAt } = posting;
   const request = { txnId, version: followUp.version, result, settledAt, traceparent };
   const settled = await settleFollowUp(tx, request);

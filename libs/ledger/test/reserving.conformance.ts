@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { deriveEventId, type AcceptedPayment, type AcceptedFollowUp } from '@triplock/payments';
+import {
+  deriveEventId,
+  type AcceptedFollowUp,
+  type AcceptedPayment,
+  type Money,
+} from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import fc from 'fast-check';
 import {
@@ -275,6 +280,30 @@ export function capturing(open: (context: TestContext) => Promise<FollowUpsUnder
     await settleTaken(store, cancellation, { result: succeeded, payment: { result } });
     assert.deepEqual(await store.entries(), []);
     assert.equal((await store.ledger.find(payment.txnId))?.state, 'canceled');
+  });
+
+  test('what the provider can never move fails before it holds anything', async (context) => {
+    const store = await open(context);
+    const payment = await anAuthorized(store);
+    const failure = { code: 'amount_not_expressible', message: 'no such amount' };
+    const refuse = ({ amount }: Money) => (amount === 55n ? failure : undefined);
+    const post = (one: AcceptedFollowUp) => store.followUps.post({ ...posting(one), refuse });
+    const failed = { outcome: 'settled', state: 'failed' };
+    const odd = aRefund(payment, { kind: 'capture', amount: 55n });
+    assert.deepEqual(await post(odd), failed);
+    assert.deepEqual((await store.followUps.find(odd.txnId))?.failure, failure);
+    const capture = await take(store, aRefund(payment, { kind: 'capture', amount: 60n }));
+    const payments = { result: succeeded, payment: captured(60n) };
+    assert.deepEqual(await settleTaken(store, capture, payments), { outcome: 'settled' });
+    assert.deepEqual(await post(aRefund(payment, { amount: 55n })), failed);
+    const rest = await take(store, aRefund(payment, {}));
+    assert.equal(rest.money.amount, 60n);
+    // One that was held before, by a worker that knew no better.
+    const before = await anAuthorized(store);
+    const held = aRefund(before, { kind: 'capture', amount: 55n });
+    await take(store, held);
+    assert.deepEqual(await post(held), failed);
+    await take(store, aRefund(before, { kind: 'capture' }));
   });
 
   test('a payment that the provider let go is canceled by nobody, and is told once that it was authorised', async (context) => {

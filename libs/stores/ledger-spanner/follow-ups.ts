@@ -3,6 +3,7 @@ import {
   otherFollowUpDetails,
   ownMs,
   type FollowUpDecision,
+  type FollowUpEnd,
   type RefundListOutcome,
   type RefundListRequest,
   type FollowUpOutcome,
@@ -126,16 +127,19 @@ export async function postFollowUp(
     return { outcome: 'waiting' };
   }
   const held = decision === 'reserved' ? reserved(rows) : rows;
-  if (decision === 'reserved' && held.payment?.provider_intent_id != null) {
+  const isAtProvider = decision === 'reserved' && held.payment?.provider_intent_id != null;
+  const { money } = followUpFrom(held.followUp, held.payment);
+  const failure = isAtProvider && money ? posting.refuse?.(money) : undefined;
+  if (isAtProvider && failure === undefined) {
     if (held !== rows) {
       keep(held.followUp);
-      tx.write(updateTransaction(paymentColumns(held.payment)));
+      tx.write(updateTransaction(paymentColumns(held.payment!)));
     }
     const outcome = before === undefined ? 'reserved' : 'unfinished';
     const reservedOne = followUpFrom(held.followUp, held.payment) as ReservedFollowUp;
     return { outcome, followUp: reservedOne };
   }
-  const result = resultOf(decision);
+  const result: FollowUpEnd = failure ? { state: 'failed', failure } : resultOf(decision);
   const settled = settledRows(held, { result, settledAt: posting.settledAt });
   keep(settled.followUp);
   await writeFollowUpEvent(tx, settled, { traceparent, settledAt: posting.settledAt });
