@@ -56,6 +56,28 @@ test('a scheduled audit calls what is overdue drift, and nothing before', async 
   }
 });
 
+test('what must always hold is excused while what was told is taken over, and no longer than that may take', async (context) => {
+  const both = [
+    ['ledger-history-changed', 1],
+    ['told-otherwise', 1],
+  ];
+  for (const [overdueMs, found] of [
+    [3_600_000, []],
+    [-1, both],
+  ] as const) {
+    const { system, anAuditor } = await scheduledAudits(context, overdueMs);
+    const { pass, drift } = anAuditor();
+    await system.break(`
+      INSERT INTO ledger.told
+        (event_id, event_type, txn_id, payment_id, sequence, happened_at, state)
+      VALUES (gen_random_uuid(), 'payment.failed', gen_random_uuid(), gen_random_uuid(), 1, now(),
+        'failed')`);
+    await system.break(`INSERT INTO ledger.copy_differences (kind, id) VALUES ('rows', 'entry')`);
+    await pass();
+    assert.deepEqual((await drift()).toSorted(), found);
+  }
+});
+
 test('a customer, a bank and a partner may take longer than the system itself, and are no drift', async (context) => {
   const { system, anAuditor, makeDue } = await scheduledAudits(context, -1);
   const { pass, drift, waiting } = anAuditor();

@@ -5,7 +5,7 @@ import { checks, type Rule } from './checks.ts';
 import { cleanWindows, type CleanWindows } from './clean-windows.ts';
 import type { AuditorMetrics } from './metrics.ts';
 import { checksOfClosed, unwatched } from './slices.ts';
-import type { Finding } from './windows.ts';
+import type { DatedFinding, Finding } from './windows.ts';
 
 const sql = loadStatements(import.meta.url, 'scheduled-audit.sql', [
   'takeRun',
@@ -75,10 +75,16 @@ function areSumsWrong({ inFlight: { waiting, lag } }: AuditResult): boolean {
 function report(seen: Observations, overdueMs: Schedule['overdueMs'], logger: Logger) {
   const result = resultOf(seen, { final: false });
   const { drift, inFlight, waiting, counts, settledDown } = result;
+  const isOverdue = ({ holds, rows }: DatedFinding) =>
+    holds === 'in the end' && Date.now() - +rows[0]!.since > overdueMs;
+  // What must always hold is in flight while what was told is taken over. What is never taken over
+  // excuses nothing: its record is gone, or the provider says otherwise.
+  const isExcused = !seen.findings.some(
+    (each) => each.check === 'told-otherwise' && isOverdue(each),
+  );
+  const isLate = (each: DatedFinding) => isOverdue(each) || (each.holds === 'always' && !isExcused);
   const overdue = seen.findings
-    .filter(({ holds, rows }) => {
-      return holds === 'in the end' && Date.now() - +rows[0]!.since > overdueMs;
-    })
+    .filter(isLate)
     .map(({ check, rows }) => ({ check, ids: rows.map(({ id }) => id) }));
   const wrong = [...drift, ...overdue];
   if (areSumsWrong(result)) wrong.push(...inFlight.waiting);
