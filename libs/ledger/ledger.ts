@@ -44,6 +44,11 @@ export type SettleRequest = {
   traceparent: string;
   /** The provider's id of the charge, when a card was charged. */
   chargeId?: string;
+  /**
+   * For how many milliseconds this waits for whoever has the row; unless given, for as long as a
+   * statement may take.
+   */
+  lockMs?: number;
 };
 
 /**
@@ -170,6 +175,11 @@ export function wishOf(status: PaymentStatus | undefined): {
 export type ListOutcome =
   { outcome: 'page'; payments: Payment[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
 
+/** Somebody else has the row, and had it for longer than was to be waited: nothing was written. */
+export class RowLockedError extends Error {
+  override name = 'RowLockedError';
+}
+
 /** This input can never be stored. Everything else a ledger throws is worth trying again. */
 export class UnpostableError extends Error {
   override name = 'UnpostableError';
@@ -208,6 +218,7 @@ export type Ledger = {
    * looked after that end and saw it still waiting.
    */
   authorize(request: AuthorizeRequest): Promise<AuthorizeOutcome>;
+  /** @throws RowLockedError where it is to wait for no longer. */
   settle(request: SettleRequest): Promise<SettleOutcome>;
   /**
    * Notes a dispute of a payment, each once for ever, and tells the partner by the payment's next

@@ -19,6 +19,7 @@ import {
   aTransfer,
   recordOf,
   refundRecordOf,
+  traceparent,
 } from './test/pipeline.ts';
 
 /** Until each of them is final. */
@@ -73,6 +74,27 @@ test('a row that somebody holds stops nobody else: refunds of that payment wait,
     return true;
   });
   await untilFinal(owner, [first, rest]);
+});
+
+test('a book transfer that somebody holds and that is to be resumed stops nobody else, and is finished once it is free', async (context) => {
+  const { work, owner, store, append } = await aPipeline(context);
+  const before = work();
+  const [held, ...others] = [aTransfer(), ...sixty()] as [AcceptedPayment, ...AcceptedPayment[]];
+  // As of a worker that died before it settled it.
+  await before.ledger.post([{ payment: held, traceparent }]);
+  await before.consumer.close();
+  await store.open().transaction(async (tx) => {
+    await tx.query('SELECT FROM ledger.transactions WHERE txn_id = $1 FOR UPDATE', [held.txnId]);
+    for (const each of [held, ...others]) await append(recordOf(each));
+    const worker = work({ groupId: before.groupId });
+    await worker.allCommitted();
+    await untilFinal(tx, others);
+    assert.equal((await worker.ledger.find(held.txnId))?.state, 'pending');
+  });
+  await owner.query('UPDATE ledger.transactions SET due_at = now() WHERE settled_at IS NULL');
+  const { resolve } = work();
+  await eventually(async () => (await resolve()) > 0);
+  await untilFinal(owner, [held]);
 });
 
 /** What a worker is at when it stops, and the statement behind which it does: rows are locked. */

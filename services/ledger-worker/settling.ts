@@ -1,3 +1,4 @@
+import { RowLockedError } from '@triplock/ledger';
 import { isFinal, type EventId } from '@triplock/payments';
 import { annotateSpan } from '@triplock/runtime';
 import type { ReceivedRecord, RecordBatch } from '@triplock/transport';
@@ -120,9 +121,13 @@ async function finishPayment(
   }
 }
 
+/** For how long a batch waits for whoever has the row of a book transfer, as for that of a refund. */
+const lockMs = 200;
+
 /**
  * Finishes a book transfer that was posted and not settled, perhaps because that worker died. The
- * version that was read decides between this worker and any other that resumes it too.
+ * version that was read decides between this worker and any other that resumes it too. One that
+ * somebody has is left to the resolver: no batch waits for one row.
  *
  * @throws when the row changed and is still pending: the record has to be looked at again.
  */
@@ -130,8 +135,13 @@ async function resume(
   { ledger }: Worker,
   { payment: { txnId }, traceparent, settlement }: BookTransfer,
   version: number,
-): Promise<'resumed' | 'already-recorded'> {
-  const settled = await ledger.settle({ txnId, version, traceparent, ...settlement });
+): Promise<'resumed' | 'already-recorded' | 'handed-over'> {
+  const request = { txnId, version, traceparent, lockMs, ...settlement };
+  const settled = await ledger.settle(request).catch((error: unknown) => {
+    if (error instanceof RowLockedError) return { outcome: 'locked' } as const;
+    throw error;
+  });
+  if (settled.outcome === 'locked') return 'handed-over';
   if (settled.outcome === 'settled') return 'resumed';
   const row = await ledger.find(txnId);
   if (row && isFinal(row.state)) return 'already-recorded';

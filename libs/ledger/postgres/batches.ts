@@ -1,12 +1,16 @@
 import { databaseErrorKind, type Database, type Queryable } from '@triplock/postgres';
 import { inBatches, inSpan } from '@triplock/runtime';
 import type { TxnId } from '@triplock/payments';
+import { RowLockedError } from '../ledger.ts';
 import { firstOfEach } from '../outcomes.ts';
 import { isUnreadable } from '../rows.ts';
 import { blamingInput } from './settlement.ts';
 
-/** What changes one row, guarded by the version that was read. */
-type OfRow = { txnId: TxnId };
+/**
+ * What changes one row, guarded by the version that was read. `lockMs`: for how long it waits for
+ * whoever has that; for as long as a statement may take unless given.
+ */
+type OfRow = { txnId: TxnId; lockMs?: number };
 
 /** A step that many rows can take at once. */
 type Step<Request extends OfRow, Outcome> = {
@@ -40,7 +44,7 @@ const lockSql = 'SELECT FROM ledger.transactions WHERE txn_id = $1::uuid FOR NO 
  * that nobody can read spoils no other. Each of a batch without an answer is unknown, as its own
  * transaction's would be. Statements of a batch are in one's trace alone.
  *
- * @throws UnpostableError for what is in the request itself.
+ * @throws UnpostableError for what is in the request itself, RowLockedError by its `lockMs`.
  */
 export function inSharedTransactions<Request extends OfRow, Outcome>(
   database: Database,
@@ -62,7 +66,7 @@ export function inSharedTransactions<Request extends OfRow, Outcome>(
   const alone = (request: Request) =>
     blamingInput(() =>
       database.transaction(async (tx) => {
-        await tx.query(lockSql, [request.txnId]);
+        await lockRow(tx, request);
         const [outcome] = await take(tx, [request]);
         return outcome ?? stale;
       }),
@@ -73,4 +77,16 @@ export function inSharedTransactions<Request extends OfRow, Outcome>(
       { name, kind: 'client', attributes },
       async () => (await gather(request)) ?? alone(request),
     );
+}
+
+const lockNotAvailable = '55P03';
+
+async function lockRow(tx: Queryable, { txnId, lockMs }: OfRow): Promise<void> {
+  if (lockMs !== undefined) await tx.query(`SET LOCAL lock_timeout = ${lockMs}`);
+  try {
+    await tx.query(lockSql, [txnId]);
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== lockNotAvailable) throw error;
+    throw new RowLockedError(`somebody else has ${txnId}`, { cause: error });
+  }
 }
