@@ -319,9 +319,14 @@ INSERT INTO ledger.continuity DEFAULT VALUES;
 
 -- Names what may know another history than before: another server, the same one started again, also on an
 -- older copy of its files, and another database in it. Nothing else can set the data of a database back.
-CREATE FUNCTION ledger.this_server() RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT extract(epoch FROM pg_postmaster_start_time()) || '/' || oid
-  FROM pg_database WHERE datname = current_database()
+-- In PL/pgSQL, whose sessions keep the plan: one of SQL alone is planned anew at each call.
+CREATE FUNCTION ledger.this_server() RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (
+    SELECT extract(epoch FROM pg_postmaster_start_time()) || '/' || oid
+    FROM pg_database WHERE datname = current_database()
+  );
+END
 $$;
 
 -- given_back: refunds of ours that the provider showed of a payment, when it was asked for all of them.
