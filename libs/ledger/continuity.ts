@@ -1,6 +1,7 @@
 /**
- * What is known of the server that has the ledger now: that it has all that was told (`known`), that
- * it lacks some of it (`set-back`), or nothing yet, because it was not seen before (`unknown`).
+ * What is known of the server that has the ledger now: that it has all that was told (`known`),
+ * that it lacks some of it (`set-back`), or nothing yet, because it was not seen before
+ * (`unknown`).
  */
 export type ContinuityState = 'known' | 'unknown' | 'set-back';
 

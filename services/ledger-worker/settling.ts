@@ -121,7 +121,9 @@ async function finishPayment(
   }
 }
 
-/** For how long a batch waits for whoever has the row of a book transfer, as for that of a refund. */
+/**
+ * For how long a batch waits for whoever has the row of a book transfer, as for that of a refund.
+ */
 const lockMs = 200;
 
 /**

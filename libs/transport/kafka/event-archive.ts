@@ -66,7 +66,9 @@ function linesFrom(texts: readonly string[], from: number, to: number): string {
 const readAtOnce = 500n;
 const readLimitMs = 120_000;
 
-/** Up to where the archive was read, by partition, and how many records before were there no more. */
+/**
+ * Up to where the archive was read, by partition, and how many records before were there no more.
+ */
 export type ArchiveRead = { end: Offsets; gone: bigint };
 
 /**
