@@ -1,16 +1,16 @@
 -- Who may use the console; run as the database's owner.
 
 -- name: addOperator
--- $1 name, $2 role, $3 SHA-256 of the token. A row: it is so. No row: the name is taken.
-INSERT INTO console.operators (operator, role, token_sha256) VALUES ($1, $2, $3)
+-- $1 name, $2 role, $3 what is kept of the token. A row: it is so. No row: the name is taken.
+INSERT INTO console.operators (operator, role, token_hash) VALUES ($1, $2, $3)
 ON CONFLICT (operator) DO NOTHING
 RETURNING operator
 
 -- name: rotateToken
 -- Gives an operator another token, which ends every session; one who was revoked is good again.
 --
--- $1 name, $2 SHA-256 of the new token. A row: it is so. No row: there is no such operator.
-UPDATE console.operators SET token_sha256 = $2, revoked_at = NULL WHERE operator = $1
+-- $1 name, $2 what is kept of the new token. A row: it is so. No row: there is no such operator.
+UPDATE console.operators SET token_hash = $2, revoked_at = NULL WHERE operator = $1
 RETURNING operator
 
 -- name: setRole

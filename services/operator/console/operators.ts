@@ -121,13 +121,13 @@ async function changeRow(tx: Queryable, action: Exclude<Action, { verb: 'list' }
   const { verb, name } = action;
   switch (verb) {
     case 'add': {
-      const { token, sha256 } = newToken();
-      const rows = await tx.query(sql.addOperator, [name, action.role, sha256]);
+      const { token, kept } = newToken();
+      const rows = await tx.query(sql.addOperator, [name, action.role, kept]);
       return rows.length > 0 ? { outcome: 'done', token } : { outcome: 'exists' };
     }
     case 'rotate': {
-      const { token, sha256 } = newToken();
-      const rows = await tx.query(sql.rotateToken, [name, sha256]);
+      const { token, kept } = newToken();
+      const rows = await tx.query(sql.rotateToken, [name, kept]);
       return rows.length > 0 ? { outcome: 'done', token } : { outcome: 'no-operator' };
     }
     case 'role':

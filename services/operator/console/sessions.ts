@@ -4,22 +4,19 @@ import type { Config } from './config.ts';
 import type { Role, Session, Sessions } from './console.ts';
 
 const sql = loadStatements(import.meta.url, 'sessions.sql', [
-  'findOperator',
+  'whoseToken',
   'beginSession',
-  'findSession',
-  'noteSession',
+  'whoseSession',
   'endSession',
 ]);
-
-/** A session ends after a day's work, and when nobody used it for an hour. */
-const lasts = '12 hours';
-const unused = '1 hour';
 
 /** A token is 256 random bits: the limit keeps guessing off the database, not from succeeding. */
 const triesMax = 10;
 const triesPerMs = 60_000;
 /** Addresses that are remembered at once; beyond it the oldest is forgotten. */
 const addressesMax = 10_000;
+
+type Found = { operator: string; role: Role };
 
 /** @param database as triplock_console; `now` in milliseconds. */
 export function openSessions(database: Database, now: () => number): Sessions {
@@ -28,25 +25,19 @@ export function openSessions(database: Database, now: () => number): Sessions {
     async logIn(token, address) {
       if (tries.areTooMany(address)) return { outcome: 'too-many-tries' };
       const secret = randomBytes(32).toString('base64url');
-      const values = [sha256(secret), sha256(token), lasts, unused];
+      const values = [sha256(secret), sha256(token)];
       const [begun] = await database.query<{ operator: string }>(sql.beginSession, values);
       if (begun !== undefined) return { outcome: 'logged-in', secret, operator: begun.operator };
       tries.note(address);
       return { outcome: 'unknown-token' };
     },
     async bySecret(secret) {
-      const values = [sha256(secret), lasts, unused];
-      type Row = { operator: string; role: Role; isStale: boolean };
-      const [found] = await database.query<Row>(sql.findSession, values);
-      if (found === undefined) return undefined;
-      if (found.isStale) await database.query(sql.noteSession, [sha256(secret)]);
-      const { operator, role } = found;
-      return { operator, role, csrf: csrfOf(secret), login: 'required' };
+      const [found] = await database.query<Found>(sql.whoseSession, [sha256(secret)]);
+      return found && { ...found, csrf: csrfOf(secret), login: 'required' };
     },
     async byToken(token, address) {
       if (tries.areTooMany(address)) return 'too-many-tries';
-      type Row = { operator: string; role: Role };
-      const [found] = await database.query<Row>(sql.findOperator, [sha256(token)]);
+      const [found] = await database.query<Found>(sql.whoseToken, [sha256(token)]);
       if (found !== undefined) return { ...found, csrf: '', login: 'required' };
       tries.note(address);
       return undefined;
@@ -66,10 +57,13 @@ export function isTokenOf({ csrf }: Session, given: string): boolean {
   return timingSafeEqual(sha256(csrf), sha256(given));
 }
 
-/** A new token of an operator, to be shown once, and what of it is stored. */
-export function newToken(): { token: string; sha256: Buffer } {
+/**
+ * A new token of an operator, to be shown once, and what of it is kept: the hash of what the console
+ * sends to the database, so that whoever reads it there can send nothing that fits.
+ */
+export function newToken(): { token: string; kept: Buffer } {
   const token = `op_${randomBytes(32).toString('base64url')}`;
-  return { token, sha256: sha256(token) };
+  return { token, kept: sha256(sha256(token)) };
 }
 
 /**
@@ -102,7 +96,7 @@ function csrfOf(secret: string): string {
   return createHash('sha256').update(`csrf ${secret}`).digest('base64url');
 }
 
-function sha256(text: string): Buffer {
+function sha256(text: string | Buffer): Buffer {
   return createHash('sha256').update(text).digest();
 }
 

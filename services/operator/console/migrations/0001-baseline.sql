@@ -1,26 +1,110 @@
 -- Who may use the console, their sessions, and what they did; then what the console may read of the
 -- system, and what its acts may change there.
 
--- A token is never stored, only what SHA-256 makes of it: it is random enough to need no salt. Only
--- the database's owner makes operators (`npm run operators`): a console in other hands makes none.
+-- No token is stored: what is kept is SHA-256 of SHA-256 of it, and the console sends the inner one. So
+-- the server's log of statements has no token, and what a backup has opens no session here either. A
+-- token is random enough to need no salt. Only the database's owner makes operators
+-- (`npm run operators`).
 CREATE TABLE operators (
   operator text PRIMARY KEY CHECK (operator ~ '^[a-z0-9][a-z0-9._@-]{0,62}$'),
   role text NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
-  token_sha256 bytea NOT NULL UNIQUE CHECK (length(token_sha256) = 32),
+  token_hash bytea NOT NULL UNIQUE CHECK (length(token_hash) = 32),
   added_at timestamptz NOT NULL DEFAULT now(),
   -- Null while the token is good.
   revoked_at timestamptz
 );
 
--- A session holds as long as the token that it began with: rotating or revoking that ends it.
+-- A session holds as long as the token that it began with: rotating or revoking that ends it. Its
+-- secret is kept as tokens are.
 CREATE TABLE sessions (
-  session_sha256 bytea PRIMARY KEY CHECK (length(session_sha256) = 32),
+  session_hash bytea PRIMARY KEY CHECK (length(session_hash) = 32),
   operator text NOT NULL REFERENCES operators,
-  token_sha256 bytea NOT NULL,
+  token_hash bytea NOT NULL,
   begun_at timestamptz NOT NULL DEFAULT now(),
   -- To the minute, so that a page that looks every second writes nothing.
   seen_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- A session ends after a day's work, and when nobody used it for an hour.
+CREATE VIEW live_sessions AS
+SELECT session_hash, operator, role, seen_at
+FROM console.sessions JOIN console.operators USING (operator, token_hash)
+WHERE revoked_at IS NULL
+  AND begun_at > now() - interval '12 hours' AND seen_at > now() - interval '1 hour';
+
+-- The console's role sees neither table. It asks these functions, which say whose a token or a session
+-- is to who has it: a console in other hands, or its password, makes nobody an operator.
+
+-- $1 SHA-256 of a token. A row: the operator whose good token it is. No row: nobody's.
+CREATE FUNCTION whose_token(proof bytea, OUT operator text, OUT role text) RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT operators.operator, operators.role FROM console.operators
+  WHERE token_hash = sha256(proof) AND revoked_at IS NULL
+$$;
+
+-- Begins a session by a token that is good, and forgets those that have ended.
+--
+-- $1 SHA-256 of the session's secret, $2 of the token. A row: it has begun. No row: the token is
+-- nobody's.
+CREATE FUNCTION begin_session(session_proof bytea, token_proof bytea, OUT operator text)
+RETURNS SETOF text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  DELETE FROM console.sessions
+  WHERE session_hash NOT IN (SELECT session_hash FROM console.live_sessions);
+  INSERT INTO console.sessions (session_hash, operator, token_hash)
+  SELECT sha256(session_proof), operators.operator, token_hash FROM console.operators
+  WHERE token_hash = sha256(token_proof) AND revoked_at IS NULL
+  RETURNING sessions.operator
+$$;
+
+-- $1 SHA-256 of a session's secret, which is used now. A row: its operator, with the role that they
+-- have now. No row: it has ended, or never was.
+CREATE FUNCTION whose_session(proof bytea, OUT operator text, OUT role text) RETURNS SETOF record
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  WITH found AS (
+    SELECT * FROM console.live_sessions WHERE session_hash = sha256(proof)
+  ), noted AS (
+    UPDATE console.sessions SET seen_at = now() FROM found
+    WHERE sessions.session_hash = found.session_hash
+      AND found.seen_at < now() - interval '1 minute'
+  )
+  SELECT found.operator, found.role FROM found
+$$;
+
+-- $1 SHA-256 of a session's secret. Twice is harmless.
+CREATE FUNCTION end_session(proof bytea) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  DELETE FROM console.sessions WHERE session_hash = sha256(proof)
+$$;
+
+-- Their owner can do this and nothing else, and nobody logs in as it. Whoever migrates is no
+-- superuser everywhere: only a member hands a function over, and only to who may make one there.
+DO $$
+BEGIN
+  BEGIN
+    CREATE ROLE triplock_sessions NOLOGIN;
+  EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;
+  END;
+  IF NOT pg_has_role(current_user, 'triplock_sessions', 'USAGE') THEN
+    EXECUTE format('GRANT triplock_sessions TO %I', current_user);
+  END IF;
+END
+$$;
+GRANT USAGE, CREATE ON SCHEMA console TO triplock_sessions;
+GRANT SELECT (operator, role, token_hash, revoked_at) ON operators TO triplock_sessions;
+GRANT SELECT, INSERT (session_hash, operator, token_hash), UPDATE (seen_at), DELETE ON sessions
+TO triplock_sessions;
+GRANT SELECT ON live_sessions TO triplock_sessions;
+REVOKE EXECUTE ON FUNCTION whose_token(bytea), begin_session(bytea, bytea), whose_session(bytea),
+  end_session(bytea) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION whose_token(bytea), begin_session(bytea, bytea), whose_session(bytea),
+  end_session(bytea) TO triplock_console;
+ALTER FUNCTION whose_token(bytea) OWNER TO triplock_sessions;
+ALTER FUNCTION begin_session(bytea, bytea) OWNER TO triplock_sessions;
+ALTER FUNCTION whose_session(bytea) OWNER TO triplock_sessions;
+ALTER FUNCTION end_session(bytea) OWNER TO triplock_sessions;
+REVOKE CREATE ON SCHEMA console FROM triplock_sessions;
 
 -- Every act by a page, by the API and on operators: recorded before it begins, finished once.
 CREATE TABLE acts (
@@ -60,9 +144,7 @@ CREATE TRIGGER acts_finish_once BEFORE UPDATE ON acts
 CREATE TRIGGER acts_are_kept BEFORE DELETE OR TRUNCATE ON acts
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_act();
 
-GRANT SELECT ON operators, acts TO triplock_console;
-GRANT SELECT, INSERT (session_sha256, operator, token_sha256), UPDATE (seen_at), DELETE ON sessions
-TO triplock_console;
+GRANT SELECT ON acts TO triplock_console;
 GRANT INSERT (form, act, target, done_by, role, why), UPDATE (outcome, detail, finished_at) ON acts
 TO triplock_console;
 
