@@ -53,8 +53,17 @@ const openSql = `
 const lackingSql = `
   SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), rolname) AS statement
   FROM pg_roles
-  WHERE rolname LIKE 'triplock\\_%' AND rolcanlogin
-    AND NOT has_database_privilege(rolname, current_database(), 'CONNECT')`;
+  WHERE rolname LIKE 'triplock\\_%' AND rolcanlogin AND (rolname <> 'triplock_copy' OR $1)
+    AND NOT has_database_privilege(rolname, current_database(), 'CONNECT')
+  UNION ALL
+  SELECT format('REVOKE CONNECT ON DATABASE %I FROM triplock_copy', current_database())
+  FROM pg_roles
+  WHERE rolname = 'triplock_copy' AND NOT $1
+    AND has_database_privilege(rolname, current_database(), 'CONNECT')`;
+
+const copyLogsInSql = `
+  SELECT 'ALTER ROLE triplock_copy LOGIN' AS statement
+  FROM pg_roles WHERE rolname = 'triplock_copy' AND NOT rolcanlogin`;
 
 /**
  * Closes a database to everybody but the services' roles, and lets nobody but its owner make
@@ -62,12 +71,19 @@ const lackingSql = `
  * (manual, 5.8). Run again it changes nothing; it is run at every start, because a dump does not
  * keep the rights of a database, and a template does not pass them on.
  *
+ * @param copied whether a ledger that is in another store is copied here. Only then may the role that
+ * writes the copy log in, which is the server's, and connect, which is this database's.
  * @throws OpenDatabaseError when the caller is not the database's owner.
  */
-export async function closeDatabase(owner: Queryable): Promise<void> {
+export async function closeDatabase(
+  owner: Queryable,
+  { copied }: { copied: boolean },
+): Promise<void> {
   const [{ name }] = (await owner.query('SELECT current_database() AS name')) as [{ name: string }];
   await closeToPublic(owner, [name]);
-  for (const { statement } of await owner.query<Statement>(lackingSql))
+  const missing = copied ? await owner.query<Statement>(copyLogsInSql) : [];
+  for (const { statement } of missing) await owner.query(statement);
+  for (const { statement } of await owner.query<Statement>(lackingSql, [copied]))
     await owner.query(statement);
 }
 

@@ -42,10 +42,9 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
   );
   // A template does not pass the rights of a database on.
   await asOwner(urlOf(postgres, { database: name }), async (client) => {
-    await closeDatabase({
-      query: async <Row extends object>(statement: string, values?: readonly unknown[]) =>
-        (await client.query<Row>(statement, values && [...values])).rows,
-    });
+    const query = async <Row extends object>(statement: string, values?: readonly unknown[]) =>
+      (await client.query<Row>(statement, values && [...values])).rows;
+    await closeDatabase({ query }, { copied: true });
     // As a worker does before anything is decided; nothing was told of it yet.
     await client.query('UPDATE ledger.continuity SET server = ledger.this_server()');
   });
@@ -111,6 +110,8 @@ async function prepareTemplate(postgres: string): Promise<string> {
     for (const { rolname } of rows) {
       await client.query(`ALTER ROLE ${rolname} PASSWORD '${rolePassword(postgres, rolname)}'`);
     }
+    // Here, where makers take turns: one of two that change a role at once would fail.
+    await client.query('ALTER ROLE triplock_copy LOGIN');
     await client.query(`ALTER DATABASE ${draft} RENAME TO ${template}`);
   });
   return template;

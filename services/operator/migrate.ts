@@ -29,7 +29,8 @@ may connect to it afterwards, and nobody but its owner make temporary tables the
 
 DATABASE_URL           PostgreSQL, as the database's owner, which may make roles
 SPANNER_DATABASE       the ledger's as well, projects/…/instances/…/databases/…, where it is in
-                       Spanner; SPANNER_EMULATOR_HOST where that is an emulator
+                       Spanner, which lets the role of its copy log in; SPANNER_EMULATOR_HOST where
+                       that is an emulator
 `;
 
 /** `migrate`: brings the schema of a database up to date. */
@@ -46,7 +47,9 @@ export function migrate(caller: Caller): Promise<void> {
         const replicas = replicasOf(values.replicas);
         const out = values.json ? process.stderr : process.stdout;
         const postgres = await atAddress(url, () => migratePostgres(url, migrationSets));
-        const unlimited = await atAddress(url, () => limitAccess(url, replicas));
+        const unlimited = await atAddress(url, () =>
+          limitAccess(url, { replicas, copied: database !== undefined }),
+        );
         out.write(`postgres: ran ${postgres.length} migrations\n`);
         if (unlimited.length > 0) {
           out.write(`no limit of connections has ${unlimited.join(', ')}: give --replicas N\n`);
@@ -78,10 +81,13 @@ function replicasOf(given: string | undefined): number | undefined {
  * A dump that was restored is open to every role again, whatever had been run before it. Gives the
  * roles that may have any number of connections.
  */
-async function limitAccess(url: string, replicas: number | undefined): Promise<string[]> {
+async function limitAccess(
+  url: string,
+  { replicas, copied }: { replicas: number | undefined; copied: boolean },
+): Promise<string[]> {
   const database = openForCommand({ url, applicationName: 'migrate', connectionsMax: 1 });
   try {
-    await closeDatabase(database);
+    await closeDatabase(database, { copied });
     if (replicas !== undefined) await limitConnections(database, connectionLimits(replicas));
     return await unlimitedRoles(database);
   } finally {

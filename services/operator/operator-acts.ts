@@ -43,7 +43,7 @@ export async function lastLetterActs(
 
 /** Of two acts at once on one dead letter the second waits here until the first is over. */
 export async function lockLetter(tx: Queryable, id: string): Promise<void> {
-  await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [id]);
+  await tx.query('SELECT auditor.lock_subject($1)', [id]);
 }
 
 /** When a dead letter was set aside last, by the database; null for what is set aside once. */
@@ -138,7 +138,7 @@ export async function recordAcknowledgement(
   const record =
     'topic' in loss ? [loss.topic, loss.partition, loss.offset] : ([null, null, null] as const);
   return database.transaction(async (tx) => {
-    await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [subjects[0]]);
+    await tx.query('SELECT auditor.lock_subject($1)', [subjects[0]]);
     const values = [subjects, by, why, txnId, ...record];
     const [row] = await tx.query<{ outcome: Acknowledgement }>(
       statements.recordAcknowledgement,

@@ -5,6 +5,9 @@ import {
   connectionLimits,
   type DatabaseRole,
   limitConnections,
+  migrate,
+  migrationSets,
+  openDatabase,
   OpenDatabaseError,
   openForCommand,
 } from '@triplock/postgres';
@@ -115,6 +118,7 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     'SELECT FROM notifier.deliveries',
     'INSERT INTO settlement.batches DEFAULT VALUES',
     'INSERT INTO partners.api_keys DEFAULT VALUES',
+    `SELECT partners.lock_webhook_endpoints('acme')`,
     readSecrets,
   ],
   triplock_claims: ['SELECT FROM ledger.transactions', 'DELETE FROM claims.claims', readKeys],
@@ -146,6 +150,9 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     'INSERT INTO auditor.operator_acts DEFAULT VALUES',
     'SELECT sha256 FROM partners.api_keys',
     'SELECT * FROM claims.claims',
+    'SELECT FROM console.operators',
+    'SELECT FROM console.sessions',
+    'INSERT INTO console.sessions DEFAULT VALUES',
     readSecrets,
   ],
   triplock_settlement: [
@@ -162,46 +169,139 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     'INSERT INTO auditor.operator_acts DEFAULT VALUES',
     `UPDATE notifier.deliveries SET state = 'delivered'`,
     'SELECT owner FROM claims.claims',
+    `SELECT auditor.lock_subject('lost:1')`,
+    `SELECT FROM console.whose_token('x')`,
     readKeys,
     readSecrets,
   ],
 };
 
+/** What PostgreSQL lets every role do unless it is told otherwise, and what none of ours needs. */
+const everywhere = [
+  'CREATE TEMPORARY TABLE mine (id integer)',
+  'CREATE SCHEMA mine',
+  'CREATE TABLE public.mine (id integer)',
+  'CREATE ROLE mine',
+  'SET ROLE postgres',
+  `SELECT pg_read_file('/etc/hosts')`,
+  `COPY (SELECT 1) TO PROGRAM 'true'`,
+  // The notifiers' lock, by its number: no webhook would be sent while it is held.
+  `SELECT pg_advisory_lock(hashtextextended('lease_deliveries', 0))`,
+  `SELECT pg_try_advisory_xact_lock_shared(1, 2)`,
+  'SELECT lo_create(0)',
+  `SELECT lo_from_bytea(0, 'as many bytes as the disk has')`,
+  'SELECT lo_open(1, 131072)',
+  'ALTER DATABASE postgres SET statement_timeout = 0',
+];
+
+/** Rights that a role could give itself, or take from its neighbour. */
+const ofRoles = (own: DatabaseRole, other: DatabaseRole) => [
+  `ALTER ROLE ${own} CONNECTION LIMIT -1`,
+  `ALTER ROLE ${own} BYPASSRLS`,
+  `ALTER ROLE ${other} PASSWORD 'mine'`,
+  `ALTER ROLE ${other} SET statement_timeout = 0`,
+  `SET ROLE ${other}`,
+];
+
 const roles = Object.keys(forbidden) as DatabaseRole[];
 
-test('each role is refused what is not its work, and nobody makes schemas or temporary tables', async (context) => {
+test('each role is refused what is not its work, and nobody makes schemas, temporary tables, locks by number or large objects', async (context) => {
   const store = await createTestDatabase(context);
   const known = Object.keys(databaseUrls(store.url())).map((name) => `triplock_${name}`);
   assert.deepEqual(known.sort(), roles.toSorted());
-  const everywhere = [
-    'CREATE TEMPORARY TABLE mine (id integer)',
-    'CREATE SCHEMA mine',
-    'CREATE TABLE public.mine (id integer)',
-    'CREATE ROLE mine',
-    'SET ROLE postgres',
-    `SELECT pg_read_file('/etc/hosts')`,
-    `COPY (SELECT 1) TO PROGRAM 'true'`,
-  ];
   for (const role of roles) {
     const database = store.open(role);
-    for (const statement of [...forbidden[role], ...everywhere]) {
+    const other = roles[(roles.indexOf(role) + 1) % roles.length]!;
+    for (const statement of [...forbidden[role], ...everywhere, ...ofRoles(role, other)]) {
       await assert.rejects(database.query(statement), denied, `${role}: ${statement}`);
     }
   }
+});
+
+test('a role that took its own limits away has them in every session of ours', async (context) => {
+  const server = await testPart('postgres');
+  const role = testNamespace('unlimited').replaceAll('-', '_');
+  const owner = openForCommand({ url: server, applicationName: 'test', connectionsMax: 1 });
+  context.after(async () => {
+    await owner.query(`DROP OWNED BY ${role}`);
+    await owner.query(`DROP ROLE ${role}`);
+    await owner.close();
+  });
+  await owner.query(`CREATE ROLE ${role} LOGIN PASSWORD 'x'`);
+  await owner.query(`GRANT CONNECT ON DATABASE postgres TO ${role}`);
+  const url = new URL(server);
+  Object.assign(url, { username: role, password: 'x' });
+  const limits = `SELECT current_setting('statement_timeout') AS statement,
+    current_setting('idle_in_transaction_session_timeout') AS idle,
+    current_setting('default_transaction_read_only') AS "readOnly"`;
+  const inForce = async () => {
+    const onIdleError = () => undefined;
+    const options = { applicationName: 'test', readOnly: true, onIdleError };
+    const database = openDatabase({ url: url.href, ...options });
+    return database.query(limits).finally(() => database.close());
+  };
+  const before = await inForce();
+  assert.deepEqual(before, [{ statement: '10s', idle: '10s', readOnly: 'on' }]);
+  // PostgreSQL lets every role do this to itself (manual, ALTER ROLE).
+  await withDatabase(url.href, async (stolen) => {
+    for (const name of ['statement_timeout', 'idle_in_transaction_session_timeout']) {
+      await stolen.query(`ALTER ROLE CURRENT_USER SET ${name} = 0`);
+    }
+    await stolen.query('ALTER ROLE CURRENT_USER SET default_transaction_read_only = off');
+  });
+  assert.deepEqual(await inForce(), before);
+});
+
+test('an owner that makes roles and is no superuser brings a database up to date', async (context) => {
+  const server = await testPart('postgres');
+  const name = testNamespace('owned').replaceAll('-', '_');
+  await createTestDatabase(context); // By whose migrations there are roles, which the server keeps.
+  const asSuperuser = <Row extends object>(statement: string) =>
+    withDatabase(server, (database) => database.query<Row>(statement));
+  await asSuperuser(`CREATE ROLE ${name} LOGIN CREATEROLE PASSWORD 'x'`);
+  context.after(async () => {
+    await asSuperuser(`DROP DATABASE IF EXISTS ${name}`);
+    for (const role of made) await asSuperuser(`REVOKE ${role} FROM ${name} CASCADE`);
+    await asSuperuser(`DROP ROLE ${name}`);
+  });
+  const rows = await asSuperuser<{ role: string }>(
+    `SELECT rolname AS role FROM pg_roles WHERE rolname LIKE 'triplock\\_%'`,
+  );
+  const made = rows.map(({ role }) => role);
+  // What the owner has of the roles that it makes itself.
+  const [{ version }] = (await asSuperuser(
+    `SELECT current_setting('server_version_num')::integer AS version`,
+  )) as [{ version: number }];
+  const option = version < 160_000 ? 'ADMIN OPTION' : 'ADMIN TRUE, INHERIT FALSE, SET FALSE';
+  for (const role of made) await asSuperuser(`GRANT ${role} TO ${name} WITH ${option}`);
+  await asSuperuser(`CREATE DATABASE ${name} OWNER ${name}`);
+  const url = new URL(server);
+  Object.assign(url, { username: name, password: 'x', pathname: `/${name}` });
+  await migrate(url.href, migrationSets);
+  await withDatabase(url.href, async (owner) => {
+    await closeDatabase(owner, { copied: false });
+    const [token] = await owner.query<{ owner: string }>(
+      `SELECT proowner::regrole::text AS owner FROM pg_proc WHERE proname = 'whose_token'`,
+    );
+    assert.equal(token!.owner, 'triplock_sessions');
+  });
 });
 
 test('the services’ roles connect to the system’s database and to no other, and nobody else to it', async (context) => {
   const server = await testPart('postgres');
   const name = testNamespace('rights').replaceAll('-', '_');
   context.after(() => withDatabase(server, (owner) => owner.query(`DROP DATABASE ${name}`)));
-  const provision = () =>
-    provisionDatabase({ url: server, origin: 'native', name }, () => undefined);
+  const provision = (copied = false) =>
+    provisionDatabase({ url: server, origin: 'native', name, copied }, () => undefined);
   const { roles: urls } = await provision();
   const connect = (url: string, database?: string) => {
     const at = new URL(url);
     if (database !== undefined) at.pathname = `/${database}`;
     return withDatabase(at.href, (opened) => opened.ping());
   };
+  // Who writes the copy of a ledger comes to a database that has one alone.
+  await assert.rejects(connect(urls.copy), { code: /^(42501|28000)$/ });
+  await provision(true);
   for (const url of Object.values(urls)) {
     await connect(url);
     for (const other of ['postgres', 'template1']) {
@@ -218,9 +318,13 @@ test('the services’ roles connect to the system’s database and to no other, 
   // As a dump that was restored is.
   await withDatabase(server, (owner) => owner.query(`GRANT ALL ON DATABASE ${name} TO PUBLIC`));
   await connect(foreign.href, name);
-  await assert.rejects(withDatabase(urls.ledger, closeDatabase), OpenDatabaseError);
+  await assert.rejects(
+    withDatabase(urls.ledger, (opened) => closeDatabase(opened, { copied: false })),
+    OpenDatabaseError,
+  );
   await provision();
   await assert.rejects(connect(foreign.href, name), denied);
+  await assert.rejects(connect(urls.copy), denied);
 });
 
 test('a role has the connections of two generations of its replicas, and not one more', async (context) => {

@@ -38,14 +38,21 @@ export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
  *
  * @param server the superuser's URL; a database that was given is used as it is, in our own server
  * one is made, called `name`, and nobody else gets into the others. `replicas` of each service are
- * what connections are limited to; without it limits stay as they are.
+ * what connections are limited to; without it limits stay as they are. `copied`: a ledger that is in
+ * another store is copied here.
  * @throws LauncherError in one sentence when the database is of another version; it is not touched.
  */
 export async function provisionDatabase(
-  server: { url: string; origin: 'given' | 'native'; name?: string; replicas?: number },
+  server: {
+    url: string;
+    origin: 'given' | 'native';
+    name?: string;
+    replicas?: number;
+    copied?: boolean;
+  },
   report: Report,
 ): Promise<ProvisionedDatabase> {
-  const { url, origin, name = usualNames.database, replicas } = server;
+  const { url, origin, name = usualNames.database, replicas, copied = false } = server;
   const owner = origin === 'given' ? url : await createDatabase(url, name);
   const applied = await migrate(owner, migrationSets).catch((error: unknown) =>
     refuseOtherVersion(error),
@@ -53,10 +60,11 @@ export async function provisionDatabase(
   if (applied.length > 0) report(`postgres: ran ${applied.length} migrations`);
   await withDatabase(owner, async (database) => {
     for (const role of roles) {
+      // Also after somebody who had a role's rights gave it another, which no right forbids.
       // ALTER ROLE takes no parameters; the password is base64url and needs no quoting.
       await database.query(`ALTER ROLE ${role} PASSWORD '${rolePassword(owner, role)}'`);
     }
-    await closeDatabase(database);
+    await closeDatabase(database, { copied });
     if (replicas !== undefined) await limitConnections(database, connectionLimits(replicas));
   });
   return { owner, roles: databaseUrls(owner) };

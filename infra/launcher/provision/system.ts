@@ -31,7 +31,8 @@ export async function provisionSystem(
   report: Report,
 ): Promise<ProvisionedDatabase> {
   const { parts, names, origin = 'native', replicas, refill } = system;
-  const server = { url: parts.postgres, origin, name: names.database };
+  const copied = refill !== undefined;
+  const server = { url: parts.postgres, origin, name: names.database, copied };
   const [database, , subscriptions] = await Promise.all([
     provisionDatabase({ ...server, ...(replicas && { replicas }) }, report),
     createKafkaTopics(parts.kafka, names),

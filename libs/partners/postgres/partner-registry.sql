@@ -90,7 +90,7 @@ SELECT EXISTS (SELECT FROM changed) AS changed FROM partners.partners WHERE id =
 -- second finds the first one's.
 --
 -- $1 partner id.
-SELECT pg_advisory_xact_lock(hashtextextended('webhook endpoints of ' || $1, 0))
+SELECT partners.lock_webhook_endpoints($1)
 
 -- name: seedPartner
 -- Makes a partner with one API key and its first webhook endpoint, or leaves them as they are. Its

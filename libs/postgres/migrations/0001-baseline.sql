@@ -22,7 +22,7 @@ DO $$
 DECLARE role_name text;
 BEGIN
   FOREACH role_name IN ARRAY ARRAY[
-    'triplock_ledger', 'triplock_dispatcher', 'triplock_copy', 'triplock_gateway',
+    'triplock_ledger', 'triplock_dispatcher', 'triplock_gateway',
     'triplock_claims', 'triplock_partners', 'triplock_operator', 'triplock_auditor'
   ] LOOP
     BEGIN
@@ -31,6 +31,12 @@ BEGIN
       NULL;
     END;
   END LOOP;
+  -- It writes a ledger, so it logs in where there is one to copy alone (libs/postgres/access.ts).
+  BEGIN
+    CREATE ROLE triplock_copy NOLOGIN;
+  EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;
+  END;
 END
 $$;
 
@@ -51,3 +57,25 @@ ALTER ROLE triplock_claims SET search_path = claims;
 ALTER ROLE triplock_partners SET search_path = partners;
 
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+
+-- What PostgreSQL lets every role call, and none of ours has to. A lock by number is anybody's: one
+-- service could hold those of another, or the migrations', for ever; they are taken by functions of ours
+-- alone, which name what they lock. Large objects are a place to put things that no right bounds.
+--
+-- Only who owns these functions takes them away, which is a superuser: any other owner is warned, and
+-- they stay open (docs/operating.md, "The database's schema and roles").
+DO $$
+DECLARE
+  routine text;
+BEGIN
+  FOR routine IN
+    SELECT format('pg_catalog.%I(%s)', proname, pg_get_function_identity_arguments(oid))
+    FROM pg_proc
+    WHERE pronamespace = 'pg_catalog'::regnamespace
+      AND proname ~ '^(pg_(try_)?advisory_|lo_|lo(read|write)$)'
+      AND has_function_privilege('public', oid, 'EXECUTE')
+  LOOP
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', routine);
+  END LOOP;
+END
+$$;

@@ -306,6 +306,13 @@ CREATE INDEX operator_acts_by_subject ON operator_acts (subject, act_id);
 CREATE TRIGGER acts_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON operator_acts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
 
+-- Until the transaction's end nobody else acts on this subject.
+CREATE FUNCTION lock_subject(subject text) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('act of an operator on ' || subject, 0))
+$$;
+REVOKE EXECUTE ON FUNCTION lock_subject(text) FROM PUBLIC;
+
 -- Transactions whose records a person acknowledged as lost, and when last: what the auditor had
 -- read and no worker (`accepted:<txn_id>`), or a worker and no auditor (`ledger:<txn_id>`).
 CREATE VIEW acknowledged AS

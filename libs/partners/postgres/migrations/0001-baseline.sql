@@ -205,6 +205,12 @@ RETURN (
   ORDER BY made_at, endpoint_id LIMIT 1
 );
 
+-- Until the transaction's end nobody else makes an endpoint of this partner.
+CREATE FUNCTION lock_webhook_endpoints(of_partner text) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('webhook endpoints of ' || of_partner, 0))
+$$;
+
 -- Makes an endpoint by a partner's key, from which its id is made.
 --
 -- One row. `outcome` is `made`; `replayed`, when the same request has made it before, and then its
@@ -221,7 +227,7 @@ DECLARE
   known webhook_endpoints;
   moment timestamptz;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('webhook endpoints of ' || of_partner, 0));
+  PERFORM lock_webhook_endpoints(of_partner);
   SELECT * INTO known FROM webhook_endpoints WHERE endpoint_id = of_endpoint;
   IF FOUND THEN
     RETURN QUERY SELECT
@@ -262,7 +268,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 DECLARE
   known uuid;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('webhook endpoints of ' || of_partner, 0));
+  PERFORM lock_webhook_endpoints(of_partner);
   known := first_webhook_endpoint(of_partner);
   IF known IS NOT NULL THEN
     RETURN QUERY SELECT * FROM change_webhook_endpoint(
@@ -576,14 +582,15 @@ ON partners, api_keys, webhook_endpoints, endpoint_verifications, endpoint_tests
 TO triplock_partners;
 GRANT SELECT, INSERT (act, partner_id, subject, done_by, why) ON acts TO triplock_partners;
 GRANT SELECT ON live_webhook_endpoints, shown_webhook_endpoints TO triplock_partners;
-GRANT EXECUTE ON FUNCTION first_webhook_endpoint, rotate_secret_as TO triplock_partners;
+GRANT EXECUTE ON FUNCTION lock_webhook_endpoints, first_webhook_endpoint, rotate_secret_as
+TO triplock_partners;
 GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
 -- above. It reads no other secret, and cannot call an endpoint verified.
 GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests TO triplock_gateway;
-REVOKE ALL ON FUNCTION first_webhook_endpoint, make_webhook_endpoint, set_first_webhook_endpoint,
-  change_webhook_endpoint, delete_webhook_endpoint, rotate_secret_as, rotate_webhook_secret,
-  ask_webhook_test
+REVOKE ALL ON FUNCTION lock_webhook_endpoints, first_webhook_endpoint, make_webhook_endpoint,
+  set_first_webhook_endpoint, change_webhook_endpoint, delete_webhook_endpoint, rotate_secret_as,
+  rotate_webhook_secret, ask_webhook_test
 FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION make_webhook_endpoint, set_first_webhook_endpoint,
   change_webhook_endpoint, delete_webhook_endpoint, rotate_webhook_secret, ask_webhook_test

@@ -175,3 +175,4 @@ GRANT SELECT ON auditor.accepted, auditor.accepted_lost, auditor.accepted_refuse
   auditor.claims_unaccounted, auditor.waiting_outside, auditor.refused_messages
 TO triplock_operator;
 GRANT SELECT, INSERT (act, subject, done_by, why) ON auditor.operator_acts TO triplock_operator;
+GRANT EXECUTE ON FUNCTION auditor.lock_subject(text) TO triplock_operator;
