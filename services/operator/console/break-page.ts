@@ -80,7 +80,12 @@ type BreakingAct = keyof typeof breakingActs;
 function workshop(view: AgentView, session: Session): Html {
   return html`${mayBreak(session) && reasonForm(session)}
     <p class="trouble" id="untold" role="status"></p>
-    <div hx-sse:connect="/break/events" hx-swap="innerMorph" data-live="#untold">
+    <div
+      hx-sse:connect="/break/events"
+      hx-sse:close="superseded"
+      hx-swap="innerMorph"
+      data-live="#untold"
+    >
       ${live(view, session)}
     </div>
     <p><a href="/break">${say.lookAgain}</a></p>

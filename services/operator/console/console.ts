@@ -4,6 +4,7 @@ import type { Config } from './config.ts';
 import type { FlowWatch } from './flow.ts';
 import type { Html } from './html.ts';
 import type { ConsoleMetrics } from './metrics.ts';
+import type { Streams } from './streams.ts';
 import type { words } from './words.ts';
 
 /** What an operator may do, each as well what those before it may. */
@@ -28,20 +29,18 @@ export type Session = {
 
 /** What came of logging in. */
 export type LoggingIn =
-  | { outcome: 'logged-in'; secret: string; operator: string }
-  | { outcome: 'unknown-token' }
-  | { outcome: 'too-many-tries' };
+  { outcome: 'logged-in'; secret: string; operator: string } | { outcome: 'unknown-token' };
 
 /**
- * Tells who asks. Another way of logging in, such as OpenID Connect, is another one of these.
+ * Tells who asks. Each of them may throw the Refusal `rate_limited`. Another way of logging in, such as OpenID Connect, is another one of these.
  */
 export type Sessions = {
   /** Begins a session by an operator's token, sent from this address. */
   logIn(token: string, address: string): Promise<LoggingIn>;
   /** Whose session the secret of a cookie is; nobody's where it has ended. */
-  bySecret(secret: string): Promise<Session | undefined>;
+  bySecret(secret: string, address: string): Promise<Session | undefined>;
   /** Whose token a program shows with its request, from this address. */
-  byToken(token: string, address: string): Promise<Session | 'too-many-tries' | undefined>;
+  byToken(token: string, address: string): Promise<Session | undefined>;
   /** Ends a session; twice is harmless. */
   logOut(secret: string): Promise<void>;
 };
@@ -56,6 +55,8 @@ export type Console = {
   /** By each kind of act the role that may do it; without one its acts are refused. */
   acting: { operator: Database | undefined; partners: Database | undefined };
   sessions: Sessions;
+  /** Who looks at events. */
+  streams: Streams;
   /** What every process tells. */
   flow: FlowWatch;
   metrics: ConsoleMetrics;

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { saysOnce } from '@triplock/runtime';
+import { callerAddress, saysOnce } from '@triplock/runtime';
 import { mayAct, Refusal, type Console, type Route, type Session } from './console.ts';
 import { isTokenOf, openSession, secretIn } from './sessions.ts';
 import { words } from './words.ts';
@@ -16,8 +16,8 @@ export type Door = {
   /**
    * Finds out who asks, and refuses whoever may not.
    *
-   * @throws Refusal `unauthorized`, `forbidden`, `rate_limited`, or `not_ours` for a POST that no
-   * page of this console sent.
+   * @throws Refusal `unauthorized`, `forbidden`, `rate_limited`, or `not_ours` for what a page sent
+   * that is none of this console's.
    */
   admit(route: Route, request: FastifyRequest): Promise<Admitted>;
 };
@@ -39,14 +39,14 @@ export function openDoor(console: Console): Door {
   async function whoAsks(request: FastifyRequest): Promise<Admitted> {
     const token = bearerIn(request.headers.authorization);
     if (token !== undefined) {
-      const session = await sessions.byToken(token, request.ip);
-      if (session !== 'too-many-tries') return session === undefined ? {} : { session };
-      throw new Refusal('rate_limited', say.tooManyTokens);
+      const session = await sessions.byToken(token, callerAddress(request));
+      return session === undefined ? {} : { session };
     }
     if (open !== undefined) return { session: open };
     const secret = secretIn(config, request.headers.cookie);
-    const session = secret === undefined ? undefined : await sessions.bySecret(secret);
-    return session === undefined ? {} : { session, ...(secret !== undefined && { secret }) };
+    if (secret === undefined) return {};
+    const session = await sessions.bySecret(secret, callerAddress(request));
+    return session === undefined ? {} : { session, secret };
   }
 
   return {
@@ -58,7 +58,7 @@ export function openDoor(console: Console): Door {
     },
     async admit(route, request) {
       const { method, headers } = request;
-      if (method === 'POST') refuseOtherOrigins(request, own?.origin);
+      refuseOtherOrigins(request, own?.origin);
       const admitted = await whoAsks(request);
       if (route.role === 'anyone') return admitted;
       const { session } = admitted;
@@ -76,7 +76,10 @@ export function openDoor(console: Console): Door {
   };
 }
 
-/** Browsers say in every POST where its page is from; a program says nothing. */
+/**
+ * Browsers say in every POST where its page is from, and in what a page of another host asks for by
+ * itself, such as a stream, which it could not read, but keep open; a program says nothing.
+ */
 function refuseOtherOrigins({ headers }: FastifyRequest, own: string | undefined): void {
   const { origin, host } = headers;
   if (origin === undefined || origin === (own ?? `http://${host}`)) return;

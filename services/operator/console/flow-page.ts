@@ -10,7 +10,12 @@ const say = words.flow;
 export async function showFlow({ flow }: Console): Promise<Answer> {
   const main = html`<p class="lead">${say.intro}</p>
     <p class="trouble" id="untold" role="status"></p>
-    <div hx-sse:connect="/flow/events" hx-swap="innerMorph" data-live="#untold">
+    <div
+      hx-sse:connect="/flow/events"
+      hx-sse:close="superseded"
+      hx-swap="innerMorph"
+      data-live="#untold"
+    >
       ${pictureOnce(await flow.now())}
     </div>`;
   return { is: 'page', title: words.pages.flow, section: 'flow', main };

@@ -41,8 +41,6 @@ async function logIn({ config, sessions }: Console, visit: Visit): Promise<Answe
       return { is: 'redirect', to: '/', cookie: sessionCookie(config, begun.secret) };
     case 'unknown-token':
       throw new Refusal('unauthorized', say.badToken);
-    case 'too-many-tries':
-      throw new Refusal('rate_limited', words.refusals.tooManyTokens);
     default:
       return begun satisfies never;
   }

@@ -8,6 +8,7 @@ import { consoleMetrics } from './metrics.ts';
 import { createConsoleServer } from './server.ts';
 import { operatorConsole } from './service.ts';
 import { openSessions } from './sessions.ts';
+import { shareStreams, streamShares } from './streams.ts';
 import { words } from './words.ts';
 
 await runService(operatorConsole, readConfig, async (config, service) => {
@@ -40,7 +41,8 @@ await runService(operatorConsole, readConfig, async (config, service) => {
       operator: openAs(config.OPERATOR_DATABASE_URL, 4),
       partners: openAs(config.PARTNERS_DATABASE_URL, 1),
     },
-    sessions: openSessions(records, Date.now),
+    sessions: openSessions(records),
+    streams: shareStreams(streamShares),
     flow,
     metrics,
     crashPoints: service.crashPoints,

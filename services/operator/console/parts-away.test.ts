@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { createTestRelay, eventually, testPart } from '@triplock/testing';
-import { aConsole, assertDescribed, type AConsole } from './test/a-console.ts';
+import { aConsole, assertDescribed } from './test/a-console.ts';
 
 const open = { CONSOLE_LOGIN: 'none' };
 const nowhere = '127.0.0.1:1';
@@ -133,24 +131,6 @@ test('with Kafka and Redis gone the pages of the database are whole, and what as
   assert.match(piece.text, /Not asked/);
 });
 
-/** Opens the stream as a browser does, and gives its events one by one. */
-async function openStream({ origin }: AConsole, headers: Readonly<Record<string, string>> = {}) {
-  const asked = request(`${origin}/flow/events`, { headers, agent: false });
-  const [response] = (await once(asked.end(), 'response')) as [IncomingMessage];
-  assert.equal(response.headers['content-type'], 'text/event-stream');
-  const pieces = response.setEncoding('utf8')[Symbol.asyncIterator]();
-  let text = '';
-  return {
-    async next(): Promise<string> {
-      while (!text.includes('\n\n')) text += String((await pieces.next()).value);
-      const event = text.slice(0, text.indexOf('\n\n'));
-      text = text.slice(event.length + 2);
-      return event;
-    },
-    close: () => response.destroy(),
-  };
-}
-
 test('a stream that ended and is asked for again gets the whole picture at once, and nobody is counted twice', async (t) => {
   const { console, relay } = await aCutConsole(t, {
     ...open,
@@ -160,14 +140,14 @@ test('a stream that ended and is asked for again gets the whole picture at once,
     const told = await console.service.admin('/metrics?name[]=triplock_console_streams');
     return /^triplock_console_streams\{.*\} (\d+)$/m.exec(await told.text())?.[1];
   };
-  const first = await openStream(console);
+  const first = await console.openStream();
   assert.match(await first.next(), /ingest-gateway/);
   assert.equal(await streams(), '1');
   first.close();
   await eventually(async () => (await streams()) === '0');
   // Whatever a browser remembers of before: each event is all there is to see.
   await relay.cut();
-  const again = await openStream(console, { 'last-event-id': '17' });
+  const again = await console.openStream({ 'last-event-id': '17' });
   for (const event of [await again.next(), await again.next()]) {
     assert.match(event, /ingest-gateway-1[^]*away/);
     assert.match(event, /The last hour/);

@@ -26,6 +26,7 @@ import {
   type Answer,
   type Console,
   type Route,
+  type ServerSentEvent,
   type Session,
   type Visit,
 } from './console.ts';
@@ -34,6 +35,7 @@ import { html } from './html.ts';
 import { layout } from './layout.ts';
 import { measureRequests } from './metrics.ts';
 import { routes } from './routes.ts';
+import type { Looker } from './streams.ts';
 import { words } from './words.ts';
 
 /** No script or style but our own files, nothing from another host, and no frame around us. */
@@ -72,6 +74,12 @@ const limits = {
 
 /** A stream of which nothing was taken for so long has nobody any more; one is told every 2 s. */
 const takenWithinMs = 60_000;
+
+/**
+ * After which a stream ends and a page asks for it anew, with its cookie: whoever has been logged out
+ * since, by the command or by time, is told nothing for longer than this.
+ */
+const streamMs = 300_000;
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -152,7 +160,10 @@ const strangersRate: Rate = { perSecond: 100, burst: 1_000 };
  */
 function countStrangers() {
   const strangers = createRateLimiter(strangersRate);
-  const open = new Set(routes.filter(({ role }) => role === 'anyone').map(({ path }) => path));
+  // Logging in is not: whoever shares an address with who floods would be kept from it. Its page costs
+  // what a refusal does, and tokens have a bound of their own (sessions.ts).
+  const isCounted = ({ path, role }: Route) => role === 'anyone' && path !== '/login';
+  const open = new Set(routes.filter(isCounted).map(({ path }) => path));
   return async (request: FastifyRequest): Promise<void> => {
     const url = request.routeOptions.url as Route['path'] | undefined;
     const isOpen = request.is404 || url === '/assets/:name' || (url !== undefined && open.has(url));
@@ -197,10 +208,11 @@ function addRoute(app: FastifyInstance, console: Console, { door, route }: Guard
         fields: fieldsOf(request),
         // Who needs no session gets one that may nothing.
         session: session ?? nobody,
-        address: request.ip,
+        address: callerAddress(request),
         ...(secret !== undefined && { secret }),
       };
-      return send(console, await route.answer(console, visit), { request, reply });
+      const looker = { operator: visit.session.operator, session: secret };
+      return send(console, await route.answer(console, visit), { request, reply, looker });
     },
   });
 }
@@ -211,7 +223,8 @@ const nobody: Session = { operator: 'nobody', role: 'viewer', csrf: '', login: '
 
 type Exchange = { request: FastifyRequest; reply: FastifyReply };
 
-function send(console: Console, answer: Answer, { request, reply }: Exchange): FastifyReply {
+function send(console: Console, answer: Answer, exchange: Exchange & Looking): FastifyReply {
+  const { request, reply, looker } = exchange;
   switch (answer.is) {
     case 'page':
       reply.code(answer.status ?? 200).type('text/html; charset=utf-8');
@@ -226,7 +239,7 @@ function send(console: Console, answer: Answer, { request, reply }: Exchange): F
       reply.header('content-disposition', `attachment; filename="${answer.name}"`);
       return reply.type(answer.type).send(Readable.from(answer.pieces));
     case 'events':
-      return sendEvents(console, answer.events, { request, reply });
+      return sendEvents(console, answer.events, { request, reply, looker });
     case 'redirect':
       if (answer.cookie !== undefined) reply.header('set-cookie', answer.cookie);
       return reply.redirect(answer.to, 303);
@@ -240,31 +253,44 @@ function sendDocument(document: HttpDocument, { request, reply }: Exchange): Fas
   return reply.code(answer.status).headers(answer.headers).send(answer.body);
 }
 
+/** Who it is that gets an answer, which a stream of events is shared by. */
+type Looking = { looker: Looker };
+
 /** Data of several lines goes as several lines of data, which a browser joins again. */
 function sendEvents(
-  { metrics: { streams } }: Console,
+  { metrics: { streams }, streams: shared }: Console,
   events: Extract<Answer, { is: 'events' }>['events'],
-  { request, reply }: Exchange,
+  { request, reply, looker }: Exchange & Looking,
 ): FastifyReply {
   const gone = new AbortController();
+  const { superseded, leave } = shared.take(looker);
+  const asksAgain = AbortSignal.timeout(streamMs);
   streams.inc();
   reply.raw.on('close', () => {
     streams.dec();
+    leave();
     gone.abort();
   });
   // A laptop that sleeps says nothing, and takes nothing: it asks again when it wakes.
   request.raw.setTimeout(takenWithinMs, () => reply.raw.destroy());
   const lines = async function* () {
-    for await (const { event, data, id } of events(gone.signal)) {
-      const fields = [
-        ...(id === undefined ? [] : [`id: ${id}`]),
-        ...(event === undefined ? [] : [`event: ${event}`]),
-        ...data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`),
-      ];
-      yield `${fields.join('\n')}\n\n`;
+    const ended = AbortSignal.any([gone.signal, superseded, asksAgain]);
+    for await (const each of events(ended)) {
+      if (superseded.aborted) break;
+      yield eventLines(each);
     }
+    if (superseded.aborted) yield eventLines({ event: 'superseded', data: words.superseded });
   };
   return reply.type('text/event-stream').send(Readable.from(lines()));
+}
+
+function eventLines({ event, data, id }: ServerSentEvent): string {
+  const fields = [
+    ...(id === undefined ? [] : [`id: ${id}`]),
+    ...(event === undefined ? [] : [`event: ${event}`]),
+    ...data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`),
+  ];
+  return `${fields.join('\n')}\n\n`;
 }
 
 /** Refuses a page by a page, and a path of the API by a problem (RFC 9457). */

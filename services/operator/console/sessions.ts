@@ -1,7 +1,9 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { loadStatements, type Database } from '@triplock/postgres';
+import { openSlots } from '@triplock/runtime';
 import type { Config } from './config.ts';
-import type { Role, Session, Sessions } from './console.ts';
+import { Refusal, type Role, type Session, type Sessions } from './console.ts';
+import { words } from './words.ts';
 
 const sql = loadStatements(import.meta.url, 'sessions.sql', [
   'whoseToken',
@@ -10,39 +12,91 @@ const sql = loadStatements(import.meta.url, 'sessions.sql', [
   'endSession',
 ]);
 
-/** A token is 256 random bits: the limit keeps guessing off the database, not from succeeding. */
-const triesMax = 10;
-const triesPerMs = 60_000;
-/** Addresses that are remembered at once; beyond it the oldest is forgotten. */
-const addressesMax = 10_000;
+/** Of each address; those who wait hold a connection each, and are looked up in a few milliseconds. */
+const waitingMax = 16;
+/** What was good is remembered of so many, 44 bytes each. */
+const knownMax = 10_000;
 
 type Found = { operator: string; role: Role };
 
-/** @param database as triplock_console; `now` in milliseconds. */
-export function openSessions(database: Database, now: () => number): Sessions {
-  const tries = countTries(now);
+/** @param database as triplock_console. */
+export function openSessions(database: Database): Sessions {
+  const inTurn = strangersInTurn();
+  /** Whose it is, by a statement that takes the hash of what was shown. */
+  const whose = (statement: string, shown: string, address: string) =>
+    inTurn({ shown, address }, async () => {
+      const [found] = await database.query<Found>(statement, [sha256(shown)]);
+      return found;
+    });
   return {
     async logIn(token, address) {
-      if (tries.areTooMany(address)) return { outcome: 'too-many-tries' };
       const secret = randomBytes(32).toString('base64url');
-      const values = [sha256(secret), sha256(token)];
-      const [begun] = await database.query<{ operator: string }>(sql.beginSession, values);
-      if (begun !== undefined) return { outcome: 'logged-in', secret, operator: begun.operator };
-      tries.note(address);
-      return { outcome: 'unknown-token' };
+      const begun = await inTurn({ shown: token, address }, async () => {
+        const values = [sha256(secret), sha256(token)];
+        const [row] = await database.query<{ operator: string }>(sql.beginSession, values);
+        return row;
+      });
+      if (begun === undefined) return { outcome: 'unknown-token' };
+      return { outcome: 'logged-in', secret, operator: begun.operator };
     },
-    async bySecret(secret) {
-      const [found] = await database.query<Found>(sql.whoseSession, [sha256(secret)]);
+    async bySecret(secret, address) {
+      const found = await whose(sql.whoseSession, secret, address);
       return found && { ...found, csrf: csrfOf(secret), login: 'required' };
     },
     async byToken(token, address) {
-      if (tries.areTooMany(address)) return 'too-many-tries';
-      const [found] = await database.query<Found>(sql.whoseToken, [sha256(token)]);
-      if (found !== undefined) return { ...found, csrf: '', login: 'required' };
-      tries.note(address);
-      return undefined;
+      const found = await whose(sql.whoseToken, token, address);
+      return found && { ...found, csrf: '', login: 'required' };
     },
     logOut: async (secret) => void (await database.query(sql.endSession, [sha256(secret)])),
+  };
+}
+
+/** What somebody shows to be let in, and where it came from. */
+type Shown = { shown: string; address: string };
+
+/**
+ * Lets whoever shows something look it up, so that wrong ones are in nobody's way. A token is 256
+ * random bits and is not guessed, however often one tries: a wrong one locks nobody out, who may share
+ * the address of a proxy with who sends it. What it costs is bounded instead. What was good the last
+ * time is looked up at once; all else one after the other, in turn by address, so that strangers leave
+ * connections to the database to those who are known; and where so many of an address wait already,
+ * one more is refused at once, and may be right the next time.
+ *
+ * @throws Refusal `rate_limited` where so many wait.
+ */
+function strangersInTurn() {
+  const known = new Set<string>();
+  const slots = openSlots(1);
+  const waiting = new Map<string, number>();
+  const keyOf = (shown: string) => sha256(shown).toString('base64');
+
+  async function waitForTurn(address: string): Promise<void> {
+    const before = waiting.get(address) ?? 0;
+    if (before >= waitingMax) throw new Refusal('rate_limited', words.refusals.tooManyTokens);
+    waiting.set(address, before + 1);
+    await slots.take(address);
+    const left = waiting.get(address)! - 1;
+    if (left === 0) waiting.delete(address);
+    else waiting.set(address, left);
+  }
+
+  return async <Row>(
+    { shown, address }: Shown,
+    lookUp: () => Promise<Row | undefined>,
+  ): Promise<Row | undefined> => {
+    const key = keyOf(shown);
+    const isStranger = !known.has(key);
+    if (isStranger) await waitForTurn(address);
+    try {
+      const found = await lookUp();
+      // Behind those that were used before it.
+      known.delete(key);
+      if (found !== undefined) known.add(key);
+      if (known.size > knownMax) known.delete(known.values().next().value!);
+      return found;
+    } finally {
+      if (isStranger) slots.release();
+    }
   };
 }
 
@@ -98,20 +152,4 @@ function csrfOf(secret: string): string {
 
 function sha256(text: string | Buffer): Buffer {
   return createHash('sha256').update(text).digest();
-}
-
-/** Failed tries of each address in the last minute. */
-function countTries(now: () => number) {
-  const failed = new Map<string, number[]>();
-  const recent = (address: string) =>
-    (failed.get(address) ?? []).filter((at) => at > now() - triesPerMs);
-  return {
-    areTooMany: (address: string) => recent(address).length >= triesMax,
-    note(address: string) {
-      const tries = [...recent(address), now()];
-      failed.delete(address);
-      failed.set(address, tries);
-      if (failed.size > addressesMax) failed.delete(failed.keys().next().value!);
-    },
-  };
 }

@@ -16,6 +16,8 @@ export const words = {
     whoMakes: 'An administrator of the database makes one:',
     badToken: 'This is no good token: it may have been replaced.',
   },
+  superseded:
+    'You opened more windows than are told at once, and this is the oldest: load it again to go on here.',
   /** Why a request is refused, and what to do. */
   refusals: {
     titles: {
@@ -35,7 +37,7 @@ export const words = {
       unavailable: 'A part of the system is away',
     },
     firstPage: 'To the first page',
-    tooManyTokens: 'Too many wrong tokens came from here: wait a minute.',
+    tooManyTokens: 'Too many unknown tokens from here wait to be looked up: try again.',
     otherAddress: 'Use the address that this console was given.',
     loggedOut: 'Log in: the session has ended, or there was none.',
     otherRole: (needed: string, own: string) =>

@@ -8,7 +8,10 @@ for (const live of document.querySelectorAll('[data-live]')) {
     if (note !== null && note.textContent !== text) note.textContent = text;
   };
   live.addEventListener('htmx:sse:error', () => tell(stale));
-  live.addEventListener('htmx:sse:after:message', () => tell(''));
+  // Of a stream that made way for another window's the last word is why; it is not asked for again.
+  live.addEventListener('htmx:sse:after:message', ({ detail: { message } }) =>
+    tell(message.event === 'superseded' ? message.data : ''),
+  );
 }
 
 // An act is asked for once: a second click while the first is under way is the same one.

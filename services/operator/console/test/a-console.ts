@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import type { after, before } from 'node:test';
 import {
   cleanupBy,
@@ -60,6 +61,8 @@ export async function aConsole(
     origin,
     service,
     ask,
+    openStream: (headers?: Readonly<Record<string, string>>) =>
+      openStream(`${origin}/flow/events`, headers),
     /** Makes an operator as the command does, and gives the token that it would show. */
     async anOperator(name: string, role: Role): Promise<string> {
       const [action, who] = [{ verb: 'add', name, role } as const, { by: 'root', why: 'a test' }];
@@ -132,6 +135,32 @@ export function assertDescribed(
   assert.ok(schema, `${method} ${path}: ${status} as ${type} is not described: ${text}`);
   const [conforms, errors] = Compile({ components, ...schema }).Errors(JSON.parse(text));
   assert.ok(conforms, `${method} ${path}: ${JSON.stringify(errors.slice(0, 5))} in ${text}`);
+}
+
+/** Opens a stream as a browser does, and gives its events one by one. */
+async function openStream(url: string, headers: Readonly<Record<string, string>> = {}) {
+  const asked = request(url, { headers, agent: false });
+  const [response] = (await once(asked.end(), 'response')) as [IncomingMessage];
+  assert.equal(response.headers['content-type'], 'text/event-stream');
+  const pieces = response.setEncoding('utf8')[Symbol.asyncIterator]();
+  let text = '';
+  return {
+    async next(): Promise<string> {
+      while (!text.includes('\n\n')) text += String((await pieces.next()).value);
+      const event = text.slice(0, text.indexOf('\n\n'));
+      text = text.slice(event.length + 2);
+      return event;
+    },
+    /** All that comes until the console ends it. */
+    async rest(): Promise<string> {
+      for (;;) {
+        const piece = await pieces.next();
+        if (piece.done === true) return text;
+        text += String(piece.value);
+      }
+    },
+    close: () => response.destroy(),
+  };
 }
 
 function send(url: string, { method = 'GET', headers = {}, body }: Asking = {}): Promise<Answered> {
