@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
-import { port, readSettings, text, withDefault } from '@triplock/runtime';
+import type { RequestListener } from 'node:http';
+import { port, readSettings, refusedPage, text, withDefault } from '@triplock/runtime';
 import dynalite from 'dynalite';
 
 // A process that speaks DynamoDB's wire and keeps its tables in a folder; README.md tells the rest.
@@ -19,6 +20,17 @@ mkdirSync(path, { recursive: true, mode: 0o700 });
 // there: so it is left as soon as can be. What is acknowledged is in LevelDB's log, so a signal may
 // end it.
 const server = dynalite({ path, createTableMs: 0, deleteTableMs: 0 });
+// It answers to any Host, and tells every origin that it may read what it says: whatever page somebody
+// has open in a browser of this machine could take and write claims. Programs of this machine and of
+// its containers alone have business here, at whatever address it listens.
+const [answer] = server.listeners('request') as [RequestListener];
+server.removeListener('request', answer);
+server.on('request', (request, response) => {
+  const refused = refusedPage(request, 'localhost');
+  if (refused === undefined) return answer.call(server, request, response);
+  response.writeHead(403, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ message: refused }));
+});
 // Its own listener throws when a client goes before its request is whole, and the process would end
 // with it. Nobody waits for that answer.
 server.on('request', (request) => request.removeAllListeners('error').on('error', () => undefined));

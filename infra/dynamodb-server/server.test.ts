@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -162,4 +163,28 @@ test('a table that is made anew under its name is another, and empty', async (t)
   await waitUntilTableNotExists({ client, maxWaitTime: 60, minDelay: 1 }, { TableName });
   assert.notEqual(await makeTable(client), before);
   assert.equal(await isThere(client, 'kept'), false);
+});
+
+test('no page elsewhere, and none whose name was made to point here, reads or writes a table', async (t) => {
+  const { client, port } = await aServer(t);
+  await makeTable(client);
+  const ask = async (headers: Readonly<Record<string, string>>, method = 'POST') => {
+    const options = { host: '127.0.0.1', port, method, agent: false };
+    const sent = request({ ...options, headers: { host: `127.0.0.1:${port}`, ...headers } });
+    sent.end(method === 'POST' ? '{}' : undefined);
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    response.resume();
+    return [response.statusCode, response.headers['access-control-allow-origin']];
+  };
+  const call = {
+    'content-type': 'application/x-amz-json-1.0',
+    'x-amz-target': 'DynamoDB_20120810.ListTables',
+  };
+  const origin = 'https://evil.example';
+  const wanted = { 'access-control-request-method': 'POST' };
+  assert.deepEqual(await ask({ origin, ...wanted }, 'OPTIONS'), [403, undefined]);
+  assert.deepEqual(await ask({ origin, ...call }), [403, undefined]);
+  assert.deepEqual(await ask({ host: `rebound.example:${port}`, ...call }), [403, undefined]);
+  const { TableNames } = await client.send(new ListTablesCommand({}));
+  assert.deepEqual(TableNames, [TableName]);
 });

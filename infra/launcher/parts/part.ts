@@ -18,6 +18,8 @@ export type Fetched = {
   picked: string;
   /** Makes what the first start needs in the part's data folder, and returns what to run. */
   command(site: Site): Promise<Command>;
+  /** The same command behind a door of ours, for a server that would let in whoever comes. */
+  behindDoor?(command: Command, site: Pick<Site, 'ports'>): Command;
   /** Where a part that runs on Java keeps its classes once they were archived. */
   classArchive?: ClassArchive;
 };

@@ -1,9 +1,12 @@
 import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { missingPart } from '../errors.ts';
+import { compiledCode } from '../home.ts';
+import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 import { classArchiveOf, sharedClasses } from './class-archive.ts';
 import { findPubsubEmulator } from './installed.mjs';
-import type { Fetched, Part } from './part.ts';
+import type { Fetched, Part, Site } from './part.ts';
 import { compiledOnce, findJava, javaOptions } from './programs.ts';
 
 /** Carries the events to their consumers. It keeps everything in memory. */
@@ -35,9 +38,25 @@ async function fetchPubsub(_session: Session): Promise<Fetched> {
       const args = [...options, '-jar', jar, ...listen];
       return { file: java.file, args, cwd: folder, settings: {} };
     },
+    behindDoor,
     classArchive,
   };
 }
+
+/** The door gives the emulator a place of its own, and has the one that everybody knows. */
+function behindDoor({ file, args, ...command }: Command, { ports }: Pick<Site, 'ports'>): Command {
+  const words = args.filter((each) => !/^--(host|port)=/.test(each));
+  const door = join(import.meta.dirname, 'pubsub-door.ts');
+  return {
+    ...command,
+    file: process.execPath,
+    args: [...doorHeap, door, `127.0.0.1:${ports['port']}`, file, ...words],
+    settings: { ...command.settings, NODE_COMPILE_CACHE: compiledCode },
+  };
+}
+
+/** It holds nothing but what is on its way. */
+const doorHeap = ['--max-semi-space-size=4', '--max-old-space-size=64'];
 
 async function probe(address: string): Promise<void> {
   const response = await fetch(`http://${address}/`, { signal: AbortSignal.timeout(2_000) });

@@ -151,7 +151,8 @@ async function startPicked(session: Session, picked: Picked, ports: Site['ports'
     }
     case 'native': {
       const site = { session, folder: join(session.home.data, part.name), ports };
-      const command = await picked.fetched.command(site);
+      const bare = await picked.fetched.command(site);
+      const command = picked.fetched.behindDoor?.(bare, site) ?? bare;
       const running = await startProcess(session, { name: part.name, ports, command });
       const address = part.address(site);
       await awaitPart(session, part, { running, address });
