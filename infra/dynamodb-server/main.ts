@@ -20,9 +20,9 @@ mkdirSync(path, { recursive: true, mode: 0o700 });
 // there: so it is left as soon as can be. What is acknowledged is in LevelDB's log, so a signal may
 // end it.
 const server = dynalite({ path, createTableMs: 0, deleteTableMs: 0 });
-// It answers to any Host, and tells every origin that it may read what it says: whatever page somebody
-// has open in a browser of this machine could take and write claims. Programs of this machine and of
-// its containers alone have business here, at whatever address it listens.
+// It answers to any Host, and tells every origin that it may read what it says: whatever page
+// somebody has open in a browser of this machine could take and write claims. Programs of this
+// machine and of its containers alone have business here, at whatever address it listens.
 const [answer] = server.listeners('request') as [RequestListener];
 server.removeListener('request', answer);
 server.on('request', (request, response) => {

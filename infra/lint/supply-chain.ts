@@ -9,6 +9,7 @@ import {
   renderLicences,
   type FetchedLicences,
 } from './licences/fetched.ts';
+import { findFloating, thirdPartyImages } from './image-digests.ts';
 import { folderOf, type Lock, type Locked } from './licences/npm.ts';
 import { root, workspaceFiles } from './workspace-files.ts';
 
@@ -159,10 +160,12 @@ function askForAdvisories(): Advisories {
 function check(licences: FetchedLicences): boolean {
   const lock = readLock();
   const files = workspaceFiles();
+  const images = thirdPartyImages(files);
   const lacking = writeBill(lock);
   const advisories = askForAdvisories();
   const found = {
     [`package-lock.json: ${Object.keys(lock).length} packages by hash`]: findLoose(lock),
+    [`images: ${images.length} by exact versions`]: findFloating(images),
     [`licences, of ${licences.found.length} that are fetched`]: findUnlicensed(licences),
     [`secrets: looked for in ${files.length} files`]: files.flatMap(({ path, text }) =>
       findSecrets({ path, text: text() }),

@@ -71,8 +71,8 @@ const copyLogsInSql = `
  * (manual, 5.8). Run again it changes nothing; it is run at every start, because a dump does not
  * keep the rights of a database, and a template does not pass them on.
  *
- * @param copied whether a ledger that is in another store is copied here. Only then may the role that
- * writes the copy log in, which is the server's, and connect, which is this database's.
+ * @param copied whether a ledger that is in another store is copied here. Only then may the role
+ * that writes the copy log in, which is the server's, and connect, which is this database's.
  * @throws OpenDatabaseError when the caller is not the database's owner.
  */
 export async function closeDatabase(

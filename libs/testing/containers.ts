@@ -139,10 +139,10 @@ async function kafka(): Promise<Running> {
 
 /** The images of the parts in tests, the same as docker-compose.yml has. */
 export const testImages = {
-  redis: 'redis:8-alpine',
+  redis: 'redis:8.2.3-alpine',
   kafka: 'apache/kafka:4.3.1',
-  postgres: 'postgres:18-alpine',
-  pubsub: 'gcr.io/google.com/cloudsdktool/google-cloud-cli:emulators',
+  postgres: 'postgres:18.4-alpine',
+  pubsub: 'gcr.io/google.com/cloudsdktool/google-cloud-cli:528.0.0-emulators',
 } as const;
 
 /** As docker-compose.yml has it. */

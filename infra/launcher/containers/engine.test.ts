@@ -148,8 +148,8 @@ test('without an engine containers are refused in one sentence, and the home is 
   assert.equal(existsSync(homeAt(home).endpoints), false);
 });
 
-const images = ['redis:8-alpine', 'node:24-slim'];
-const needs = `*'config --images') echo redis:8-alpine; echo triplock/auditor;;`;
+const images = ['redis:8.2.3-alpine', 'node:24.21.0-slim'];
+const needs = `*'config --images') echo redis:8.2.3-alpine; echo triplock/auditor;;`;
 
 async function chosenOn(t: TestContext, answers: string, given: Record<string, string> = {}) {
   const { environment } = fakeEngine(t, answers);
@@ -166,11 +166,11 @@ test('containers where an engine has the images, else processes', async (t) => {
   assert.deepEqual(chosen, { parts: 'docker' });
   assert.match(printed, /^containers: .*--parts native/);
   assert.deepEqual(await chosenOn(t, 'info*) exit 1;;'), { parts: 'native', printed: '' });
-  const lacking = await chosenOn(t, `${able} ${needs} 'image ls'*) echo node:24-slim;;`);
+  const lacking = await chosenOn(t, `${able} ${needs} 'image ls'*) echo node:24.21.0-slim;;`);
   assert.deepEqual(lacking, {
     parts: 'native',
     otherwise: 'docker',
-    printed: 'processes rather than containers: the engine has no redis:8-alpine',
+    printed: 'processes rather than containers: the engine has no redis:8.2.3-alpine',
   });
 });
 
@@ -196,7 +196,7 @@ test('tests of a ledger in Spanner run on the emulator, else on an engine’s, e
   assert.equal(await chosen(has), `container: ${onMac}; an engine has its image`);
   assert.equal(await chosen('*) exit 1;;'), `none: ${onMac}, and no container engine answers`);
   const lacking = `none: ${onMac}, and the engine has no ${spannerImage}`;
-  assert.equal(await chosen(`'image ls'*) echo redis:8-alpine;;`), lacking);
+  assert.equal(await chosen(`'image ls'*) echo redis:8.2.3-alpine;;`), lacking);
   const given = { SPANNER_EMULATOR_HOST: '127.0.0.1:9010' };
   assert.match(await chosen(has, given), /^given: /);
   assert.match(await chosen(has, { TRIPLOCK_TEST_SPANNER: 'none' }), /^none: .* asks for it/);

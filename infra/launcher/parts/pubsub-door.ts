@@ -6,20 +6,21 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { createBoundedServer, refusedPage } from '@triplock/runtime';
 
 /*
- * A process that stands before the Pub/Sub emulator, which it starts with the words that it is given:
- * `node pubsub-door.ts HOST:PORT java -jar …`. The emulator tells every origin that it may do anything,
- * and answers to any Host: any page that somebody has open in a browser of this machine could publish
- * an event of any amount, which becomes a signed webhook and a settlement, or have it forget all. So:
+ * A process that stands before the Pub/Sub emulator, which it starts with the words that it is
+ * given: `node pubsub-door.ts HOST:PORT java -jar …`. The emulator tells every origin that it may
+ * do anything, and answers to any Host: any page that somebody has open in a browser of this
+ * machine could publish an event of any amount, which becomes a signed webhook and a settlement, or
+ * have it forget all. So:
  *
- * - What begins as HTTP/2 with prior knowledge passes as it is. That is gRPC, by which services speak
- *   to it, and what no browser does over plain TCP.
+ * - What begins as HTTP/2 with prior knowledge passes as it is. That is gRPC, by which services
+ *   speak to it, and what no browser does over plain TCP.
  * - Of HTTP/1.1 what a page may have sent is refused. Browsers say where a page is from whenever it
- *   asks for more than a look (Fetch, section 3.2), and a name that was made to point here is no Host
- *   of ours.
+ *   asks for more than a look (Fetch, section 3.2), and a name that was made to point here is no
+ *   Host of ours.
  *
- * The emulator itself listens where no page finds it: on Linux all of 127.0.0.0/8 is this machine, and
- * it gets an address of 2^24 there. Elsewhere there is 127.0.0.1 alone, and it gets a port by chance,
- * which a page could find by trying all: docs/operating.md says so.
+ * The emulator itself listens where no page finds it: on Linux all of 127.0.0.0/8 is this machine,
+ * and it gets an address of 2^24 there. Elsewhere there is 127.0.0.1 alone, and it gets a port by
+ * chance, which a page could find by trying all: docs/operating.md says so.
  */
 
 /** What a client that knows that it speaks HTTP/2 begins with (RFC 9113, section 3.4). */
@@ -56,7 +57,9 @@ async function placeOf(ownPort: number): Promise<Address> {
   return { host: '127.0.0.1', port };
 }
 
-/** Both end together: who stops the door stops the emulator, and without it there is nothing here. */
+/**
+ * Both end together: who stops the door stops the emulator, and without it there is nothing here.
+ */
 function startEmulator(): void {
   const words = [...args, `--host=${emulator.host}`, `--port=${emulator.port}`];
   const child = spawn(file, words, { stdio: ['ignore', 'inherit', 'inherit'] });

@@ -38,8 +38,8 @@ export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
  *
  * @param server the superuser's URL; a database that was given is used as it is, in our own server
  * one is made, called `name`, and nobody else gets into the others. `replicas` of each service are
- * what connections are limited to; without it limits stay as they are. `copied`: a ledger that is in
- * another store is copied here.
+ * what connections are limited to; without it limits stay as they are. `copied`: a ledger that is
+ * in another store is copied here.
  * @throws LauncherError in one sentence when the database is of another version; it is not touched.
  */
 export async function provisionDatabase(

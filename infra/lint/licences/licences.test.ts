@@ -32,8 +32,8 @@ test(
     assert.ok(counted('Maven') > 40);
     const named = renderLicences(fetched.found).join('\n');
     for (const known of [
-      /^image +postgres \(PostgreSQL\) +18-alpine +PostgreSQL +beside ours$/m,
-      /^image +node \(Node.js\) +24-slim +MIT +beside ours$/m,
+      /^image +postgres \(PostgreSQL\) +18\.4-alpine +PostgreSQL +beside ours$/m,
+      /^image +node \(Node.js\) +24\.21\.0-slim +MIT +beside ours$/m,
       /^image +grafana\/k6 \(k6\) +1\.8\.1 +AGPL-3\.0-only +beside ours$/m,
       /^Go +go\.k6\.io\/k6 \(k6\) +v1\.8\.1 +AGPL-3\.0-only +beside ours$/m,
       /^Maven +org\.apache\.kafka:kafka-server +4\.3\.1 +Apache-2\.0 +beside ours$/m,
@@ -193,7 +193,7 @@ test('an image is refused under a vendor’s terms, and where the table has no l
     /^image: amazon\/dynamodb-local@3\.3\.1: unknown/,
   );
   assert.match(refused('${REDIS_IMAGE:-redis:7.4-alpine}'), /^image: redis@7\.4-alpine: unknown/);
-  assert.equal(refused('redis:8-alpine'), '');
+  assert.equal(refused('redis:8.2.3-alpine'), '');
   assert.match(
     refused('vendor/thing:3.3', { licence: 'SSPL-1.0' }),
     /vendor\/thing \(Thing\)@3\.3: SSPL-1\.0/,

@@ -74,7 +74,7 @@ export const programs: readonly Program[] = [
   {
     source: 'image',
     name: 'gcr.io/google.com/cloudsdktool/google-cloud-cli',
-    line: 'emulators',
+    line: '528',
     program: 'Google Cloud CLI with the Pub/Sub emulator',
     // Its terms come in with Google's services, none of which is asked. The emulator's source is
     // not published.

@@ -32,7 +32,8 @@ export type LoggingIn =
   { outcome: 'logged-in'; secret: string; operator: string } | { outcome: 'unknown-token' };
 
 /**
- * Tells who asks. Each of them may throw the Refusal `rate_limited`. Another way of logging in, such as OpenID Connect, is another one of these.
+ * Tells who asks. Each of them may throw the Refusal `rate_limited`. Another way of logging in,
+ * such as OpenID Connect, is another one of these.
  */
 export type Sessions = {
   /** Begins a session by an operator's token, sent from this address. */

@@ -76,8 +76,8 @@ const limits = {
 const takenWithinMs = 60_000;
 
 /**
- * After which a stream ends and a page asks for it anew, with its cookie: whoever has been logged out
- * since, by the command or by time, is told nothing for longer than this.
+ * After which a stream ends and a page asks for it anew, with its cookie: whoever has been logged
+ * out since, by the command or by time, is told nothing for longer than this.
  */
 const streamMs = 300_000;
 
@@ -160,8 +160,8 @@ const strangersRate: Rate = { perSecond: 100, burst: 1_000 };
  */
 function countStrangers() {
   const strangers = createRateLimiter(strangersRate);
-  // Logging in is not: whoever shares an address with who floods would be kept from it. Its page costs
-  // what a refusal does, and tokens have a bound of their own (sessions.ts).
+  // Logging in is not: whoever shares an address with who floods would be kept from it. Its page
+  // costs what a refusal does, and tokens have a bound of their own (sessions.ts).
   const isCounted = ({ path, role }: Route) => role === 'anyone' && path !== '/login';
   const open = new Set(routes.filter(isCounted).map(({ path }) => path));
   return async (request: FastifyRequest): Promise<void> => {

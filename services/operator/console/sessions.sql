@@ -1,4 +1,5 @@
--- Sessions of the console, and whose token one begins with: by functions, which the schema explains.
+-- Sessions of the console, and whose token one begins with: by functions, which the schema
+-- explains.
 
 -- name: whoseToken
 -- $1 SHA-256 of a token. A row: the operator whose good token it is. No row: nobody's.

@@ -12,7 +12,9 @@ const sql = loadStatements(import.meta.url, 'sessions.sql', [
   'endSession',
 ]);
 
-/** Of each address; those who wait hold a connection each, and are looked up in a few milliseconds. */
+/**
+ * Of each address; those who wait hold a connection each, and are looked up in a few milliseconds.
+ */
 const waitingMax = 16;
 /** What was good is remembered of so many, 44 bytes each. */
 const knownMax = 10_000;
@@ -56,11 +58,11 @@ type Shown = { shown: string; address: string };
 
 /**
  * Lets whoever shows something look it up, so that wrong ones are in nobody's way. A token is 256
- * random bits and is not guessed, however often one tries: a wrong one locks nobody out, who may share
- * the address of a proxy with who sends it. What it costs is bounded instead. What was good the last
- * time is looked up at once; all else one after the other, in turn by address, so that strangers leave
- * connections to the database to those who are known; and where so many of an address wait already,
- * one more is refused at once, and may be right the next time.
+ * random bits and is not guessed, however often one tries: a wrong one locks nobody out, who may
+ * share the address of a proxy with who sends it. What it costs is bounded instead. What was good
+ * the last time is looked up at once; all else one after the other, in turn by address, so that
+ * strangers leave connections to the database to those who are known; and where so many of an
+ * address wait already, one more is refused at once, and may be right the next time.
  *
  * @throws Refusal `rate_limited` where so many wait.
  */
@@ -112,8 +114,8 @@ export function isTokenOf({ csrf }: Session, given: string): boolean {
 }
 
 /**
- * A new token of an operator, to be shown once, and what of it is kept: the hash of what the console
- * sends to the database, so that whoever reads it there can send nothing that fits.
+ * A new token of an operator, to be shown once, and what of it is kept: the hash of what the
+ * console sends to the database, so that whoever reads it there can send nothing that fits.
  */
 export function newToken(): { token: string; kept: Buffer } {
   const token = `op_${randomBytes(32).toString('base64url')}`;

@@ -30,10 +30,10 @@ export type Streams = { take(looker: Looker): Place };
 type Stream = Looker & { ending: AbortController };
 
 /**
- * Shares the streams among who looks. A stream holds its connection for as long as somebody looks, so
- * one who opens many would leave no connection to the others: whoever has their share gets a new one
- * for their oldest, and where all have theirs, whoever has most makes way. Nobody is refused, since
- * the newest is the one that somebody looks at.
+ * Shares the streams among who looks. A stream holds its connection for as long as somebody looks,
+ * so one who opens many would leave no connection to the others: whoever has their share gets a new
+ * one for their oldest, and where all have theirs, whoever has most makes way. Nobody is refused,
+ * since the newest is the one that somebody looks at.
  */
 export function shareStreams({ perSession, perOperator, inAll }: StreamShares): Streams {
   /** Oldest first. */
