@@ -222,8 +222,8 @@ test('each asset in SECURITY.md is held by tests that exist, or is not defended'
       const quoted = [...titles.matchAll(/“([^”]+)”/g)].map(([, title = '']) => title);
       assert.ok(quoted.length > 0, `${where}: no test of ${file} is named`);
       const known = titlesIn(read(file));
-      const gone = quoted.filter((title) => !known.includes(title));
-      assert.deepEqual(gone, [], `${where}: ${file} has no test of this title`);
+      const gone = quoted.filter((title) => known.filter(isNamedBy(title)).length !== 1);
+      assert.deepEqual(gone, [], `${where}: ${file} has not one test of this title`);
     }
   }
 });
@@ -262,6 +262,12 @@ test('whoever looks into the inbox of more than one consumer looks into all of t
   // The audit, the trace, and what is published again to a new broker.
   assert.ok(whole.length >= 3, `only ${whole.join(', ')} look into every inbox`);
 });
+
+/** Whether a title is the one that is quoted, whole or by its beginning: `a key that …`. */
+function isNamedBy(quoted: string): (title: string) => boolean {
+  const [, beginning] = /^(.+) …$/.exec(quoted) ?? [];
+  return (title) => (beginning === undefined ? title === quoted : title.startsWith(beginning));
+}
 
 /** The titles of the tests in a file, with … for what differs from test to test. */
 function titlesIn(text: string): string[] {
