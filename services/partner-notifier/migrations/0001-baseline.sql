@@ -118,6 +118,12 @@ RETURN floor(
   a_second * greatest(0, extract(epoch FROM moment + interval '1 second' - greatest(busy_until, moment)))
 )::integer;
 
+-- Until the transaction's end nobody else leases. Locks by number are no role's of their own.
+CREATE FUNCTION lock_leases() RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('lease_deliveries', 0))
+$$;
+
 -- Makes deliveries and leases what is due, these and those that wait, the same share for every partner and
 -- of it for each of its endpoints, so that no queue is in front of another; what a partner has in flight
 -- counts to its share, or slots that become free one by one would all go to whoever waits longest, and
@@ -165,7 +171,7 @@ DECLARE
   moment timestamptz;
 BEGIN
   PERFORM set_config('idle_in_transaction_session_timeout', '5s', true);
-  PERFORM pg_advisory_xact_lock(hashtextextended('lease_deliveries', 0));
+  PERFORM lock_leases();
   -- Not now(), which was before the wait: those who waited would each begin what one may.
   moment := clock_timestamp();
   IF cardinality(made_ids) > 256 THEN
@@ -336,8 +342,8 @@ BEGIN
     LEFT JOIN leased ON true;
 END
 $$;
-REVOKE EXECUTE ON FUNCTION attempts_left, lease_deliveries FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION attempts_left, lease_deliveries TO triplock_notifier;
+REVOKE EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries TO triplock_notifier;
 
 -- What every recorded attempt came to.
 CREATE TABLE delivery_attempts (
