@@ -76,6 +76,33 @@ test(
 );
 
 test(
+  'a window whose stream makes way for others says so, and does not ask for it again',
+  { skip },
+  async (t) => {
+    const { page, complaints } = await openPage(browser!);
+    await page.goto(at('/'));
+    await page.getByRole('region', { name: 'ingest-gateway' }).waitFor({ timeout: 60_000 });
+    const others = new AbortController();
+    t.after(() => others.abort());
+    // As many as whoever is logged in, or nobody is, has at once.
+    const { signal } = others;
+    const streams = Array.from({ length: 32 }, () => fetch(at('/flow/events'), { signal }));
+    await page.getByText(/You opened more windows/).waitFor({ timeout: 60_000 });
+    const live = page.locator('[data-live]');
+    await eventually(() =>
+      live.evaluate((element: unknown) => {
+        const { _htmx: kept } = element as { _htmx?: { sse?: object } };
+        return kept !== undefined && kept.sse === undefined;
+      }),
+    );
+    const statuses = (await Promise.all(streams)).map(({ status }) => status);
+    assert.deepEqual(new Set(statuses), new Set([200]));
+    assert.deepEqual(complaints, []);
+    await page.close();
+  },
+);
+
+test(
   'a retry, a killed worker and a payment meanwhile, all of it held, by clicking',
   { skip },
   async (t) => {
