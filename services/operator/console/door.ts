@@ -81,8 +81,11 @@ export function openDoor(console: Console): Door {
  * itself, such as a stream, which it could not read, but keep open; a program says nothing.
  */
 function refuseOtherOrigins({ headers }: FastifyRequest, own: string | undefined): void {
-  const { origin, host } = headers;
-  if (origin === undefined || origin === (own ?? `http://${host}`)) return;
+  const { origin, host, 'sec-fetch-site': site = 'none', 'sec-fetch-mode': mode } = headers;
+  // A link from anywhere leads here; an image or a script of a page elsewhere does not.
+  const isPartOfOther = /^(cross|same)-site$/.test(String(site)) && mode !== 'navigate';
+  const isOurs = origin === undefined || origin === (own ?? `http://${host}`);
+  if (isOurs && !isPartOfOther) return;
   throw new Refusal('not_ours', say.otherOrigin);
 }
 

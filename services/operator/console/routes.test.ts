@@ -162,6 +162,10 @@ test('an open console answers to names of this machine alone, and says so', asyn
   // A page elsewhere reads no answer, and yet could keep a stream open.
   const elsewhere = { headers: { origin: 'http://rebound.example' } };
   assert.equal((await ask('/flow/events', elsewhere)).status, 403);
+  const asImage = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' };
+  assert.equal((await ask('/flow/events', { headers: asImage })).status, 403);
+  const byLink = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' };
+  assert.equal((await ask('/acts', { headers: byLink })).status, 200);
   const asking = { method: 'POST', headers: { origin: 'http://rebound.example' } };
   const body = { csrf: session['csrf']!, partner: 'acme', reason: 'new' };
   assert.equal((await ask('/acts/partners.add', { ...asking, body })).status, 403);
