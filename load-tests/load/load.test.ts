@@ -278,16 +278,21 @@ test('what gateways measured of a phase is what their buckets grew by', () => {
       .join('\n');
   const before = readHistogram([text(10, 10, 10)], ['4xx', '5xx']);
   const after = readHistogram([text(60, 110, 110), text(0, 0, 0)], ['4xx', '5xx']);
-  const { count, p99Ms, within50Ms } = answersBetween(before, after);
-  assert.deepEqual([count, Math.round(p99Ms), within50Ms], [100, 99, 0.5]);
+  const { count, p90Ms, p99Ms, within50Ms } = answersBetween(before, after);
+  const rounded = [p90Ms, p99Ms].map(Math.round);
+  assert.deepEqual([count, ...rounded, within50Ms], [100, 90, 99, 0.5]);
   assert.equal(answersBetween(after, after).count, 0);
 });
 
 const phase = (name: string, acceptedMs: number, refused: [count: number, within: number]) => {
   const [count, within50Ms] = refused;
-  const accepted = { count: 1_000, p99Ms: acceptedMs, within50Ms: 1 };
+  const accepted = { count: 1_000, p90Ms: acceptedMs, p99Ms: acceptedMs, within50Ms: 1 };
   const all = { rate: 100, published: 1_000, accepted };
-  return { name, ...all, refused: { count, p99Ms: 1, within50Ms } } satisfies PhaseFigures;
+  return {
+    name,
+    ...all,
+    refused: { count, p90Ms: 1, p99Ms: 1, within50Ms },
+  } satisfies PhaseFigures;
 };
 const broken = (...phases: PhaseFigures[]) =>
   judgePhases(phases)
@@ -300,8 +305,11 @@ test('an overload holds when it was one, refused at once, and is over after it',
   assert.deepEqual(broken(before, phase('beyond', 400, [900, 0.995]), after), []);
   assert.deepEqual(broken(before, phase('beyond', 501, [900, 0.98]), after), [
     'of them within 50 ms inside the gateway',
-    'p99 of a 202 inside the gateway beyond the knee',
+    'p90 of a 202 inside the gateway beyond the knee',
   ]);
+  const slow = phase('beyond', 400, [900, 1]);
+  slow.accepted.p99Ms = 1_501;
+  assert.deepEqual(broken(before, slow, after), ['p99 of it']);
   const lasting = broken(before, phase('beyond', 40, [0, 1]), phase('after', 101, [50, 1]));
   assert.deepEqual(lasting, [
     'refused beyond the knee',

@@ -198,7 +198,7 @@ const few = 8;
 const waitingMin = 64;
 const lookEveryMs = 100;
 // For so long a queue may grow: a burst, of which everybody is answered in time.
-const burstMs = 500;
+const burstMs = 750;
 const growth = 1.1;
 
 /**
@@ -208,7 +208,7 @@ const growth = 1.1;
  * waits are short again lets in a tenth more, until nothing is limited.
  *
  * A burst is no overload: what came at once and is being done is let be, however long the last of
- * it waits. A queue is limited that stands: its waits have been long for half a second, and it has
+ * it waits. A queue is limited that stands: it has been there for longer than a burst may, and has
  * become no shorter since the last look, nor since the third before.
  *
  * A partner with fewer than an equal share of what may wait is let in all the same, so that one
@@ -222,10 +222,10 @@ export function openBacklog(clock: () => number = () => performance.now()): Back
   const partners = new Map<string, number>();
   let limit = Infinity;
   let calmMs: number | undefined;
-  let look = { atMs: clock(), idleMs: 0, left: 0, waitedMs: 0, shed: 0 };
+  let look = { atMs: clock(), idleMs: 0, left: 0, waitedMs: 0, shed: 0, most: 0 };
   let emptyMs = look.atMs;
   let leftMs = look.atMs;
-  let longSinceMs: number | undefined;
+  let queueSinceMs: number | undefined;
   let sizes: readonly number[] = [];
 
   const note = (nowMs: number, tookMs: number, isOneOfFew: boolean) => {
@@ -239,14 +239,15 @@ export function openBacklog(clock: () => number = () => performance.now()): Back
     const wantedMs = Math.min(Math.max((calmMs ?? 0) * waitMs.times, waitMs.least), waitMs.most);
     // While nobody waits a store does nothing, which says nothing of what it can do.
     const busyMs = spanMs - look.idleMs;
-    if (meanMs <= wantedMs) {
-      limit *= growth ** (spanMs / lookEveryMs);
-      longSinceMs = undefined;
-    } else if (busyMs < lookEveryMs) return;
+    // Not by how many wait now: those of a batch leave together.
+    if (look.most < few || look.idleMs > spanMs / 2) queueSinceMs = undefined;
+    else queueSinceMs ??= nowMs;
+    if (meanMs <= wantedMs) limit *= growth ** (spanMs / lookEveryMs);
+    else if (busyMs < lookEveryMs) return;
     else {
-      longSinceMs ??= nowMs;
       const isStanding =
-        nowMs - longSinceMs >= burstMs &&
+        queueSinceMs !== undefined &&
+        nowMs - queueSinceMs >= burstMs &&
         waiting.size >= Math.max(sizes.at(-1) ?? 0, sizes.at(-3) ?? 0);
       if (look.shed > 0 || isStanding) {
         // As few wait as may at least, and it is as slow: not for the queue, so this is what it
@@ -256,13 +257,14 @@ export function openBacklog(clock: () => number = () => performance.now()): Back
       }
     }
     sizes = [...sizes.slice(-2), waiting.size];
-    look = { atMs: nowMs, idleMs: 0, left: 0, waitedMs: 0, shed: 0 };
+    look = { atMs: nowMs, idleMs: 0, left: 0, waitedMs: 0, shed: 0, most: 0 };
   };
   return {
     enter: (partner) => {
       const one = { sinceMs: clock(), isOneOfFew: waiting.size < few };
       if (waiting.size === 0) look.idleMs += one.sinceMs - emptyMs;
       waiting.add(one);
+      look.most = Math.max(look.most, waiting.size);
       partners.set(partner, (partners.get(partner) ?? 0) + 1);
       return () => {
         if (!waiting.delete(one)) return;
