@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer as createHttp, get } from 'node:http';
+import { createServer as createHttp, get, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { listenWidely } from './wide-listening.ts';
 
@@ -60,6 +61,29 @@ test('a port that somebody listens on is refused, also to a second of the same k
   });
   await assert.rejects(again, { code: 'EADDRINUSE' });
   assert.equal(second.listening, false);
+});
+
+test('what came by any socket is finished before it is closed', async (t) => {
+  const { port, server, listening } = await aServer(t);
+  const held: (() => void)[] = [];
+  server.removeAllListeners('request');
+  server.on('request', (_, response) => held.push(() => response.end('late')));
+  const answers = Array.from({ length: 20 }, async () => {
+    const asked = get({ host, port, agent: false, headers: { connection: 'close' } });
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    return text(answer);
+  });
+  while (held.length < answers.length) await new Promise((next) => setImmediate(next));
+  listening.close();
+  const closed = Promise.all([once(server.close(), 'close'), listening.closed()]);
+  const isOver = await Promise.race([
+    closed.then(() => true),
+    new Promise((next) => setImmediate(next)),
+  ]);
+  assert.equal(isOver, undefined);
+  for (const answer of held) answer();
+  assert.deepEqual(new Set(await Promise.all(answers)), new Set(['late']));
+  await closed;
 });
 
 test('once it is closed nobody listens there', async (t) => {

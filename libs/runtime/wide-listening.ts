@@ -13,8 +13,13 @@ export type WideListening = {
    * @throws as `listen` does, and when somebody else listens there.
    */
   open(address: Address, listen: (options: ListenOptions) => Promise<unknown>): Promise<void>;
-  /** No more connections come by those beside the server's own. */
+  /** From now on no more connections come by those beside the server's own. */
   close(): void;
+  /**
+   * Resolves once the last connection that came by them has ended, which the server, when it is
+   * closed, waits for of its own alone. Call it after `close` of both.
+   */
+  closed(): Promise<void>;
 };
 
 type ListenOptions = Address & { reusePort?: true };
@@ -36,6 +41,7 @@ const socketsOnLinux = 16;
  */
 export function listenWidely(server: HttpServer): WideListening {
   const others: Server[] = [];
+  const ending: Promise<unknown>[] = [];
   return {
     async open(address, listen) {
       if (process.platform !== 'linux') {
@@ -58,7 +64,10 @@ export function listenWidely(server: HttpServer): WideListening {
       }
     },
     close() {
-      for (const other of others) other.close();
+      for (const other of others) ending.push(once(other.close(), 'close'));
+    },
+    async closed() {
+      await Promise.all(ending);
     },
   };
 }

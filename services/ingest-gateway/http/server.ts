@@ -116,6 +116,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
     listening.open(address, (asked) => app.listen(asked)),
   );
   app.addHook('preClose', async () => listening.close());
+  app.addHook('onClose', () => listening.closed());
   endStuckConnections(app, limits);
   await app.ready();
   return app;
