@@ -70,6 +70,7 @@ test('a kill ends the process on the spot: no handler runs and nothing is flushe
   });
   assert.equal(child.signal, 'SIGKILL', child.stderr);
   assert.equal(child.stdout, 'before\n');
+  assert.equal(child.stderr, `crash point ${name}: the process ends here\n`);
 });
 
 test('in production nothing can be armed', async () => {

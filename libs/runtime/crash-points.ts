@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Setting } from './settings.ts';
 
@@ -72,8 +73,13 @@ export const noCrashPoints: CrashPoints = {
 
 async function act(name: string, action: CrashAction): Promise<void> {
   if (action.do === 'kill') {
-    // SIGKILL, so that no handler, flush or drain runs: the same as a lost machine.
-    process.kill(process.pid, 'SIGKILL');
+    try {
+      // Its last words, by which whoever starts again what ends by itself leaves it dead.
+      writeSync(2, `crash point ${name}: the process ends here\n`);
+    } finally {
+      // SIGKILL, so that no handler, flush or drain runs: the same as a lost machine.
+      process.kill(process.pid, 'SIGKILL');
+    }
     await new Promise(() => undefined);
   }
   if (action.do === 'throw') throw new CrashPointError(`crash point ${name}`);
