@@ -49,8 +49,8 @@ export type Job = {
   story: { at: string; kind: 'told' | 'aside'; text: string }[];
 };
 
-/** A process that can be broken. */
-export type Breakable = { name: string; state: 'running' | 'paused' | 'gone' };
+/** A process that can be broken; `restarts`: started again after it had ended by itself. */
+export type Breakable = { name: string; state: 'running' | 'paused' | 'gone'; restarts: number };
 
 /** What is known of an agent. */
 export type AgentView =
@@ -195,6 +195,7 @@ export const breakSchemas: json.Schemas = {
   Breakable: json.shapeOf<Breakable>({
     name: json.text,
     state: { type: 'string', enum: ['running', 'paused', 'gone'] },
+    restarts: { ...json.whole, description: 'since it was brought up, after it ended by itself' },
   }),
   Scenario: json.shapeOf<KnownScenario>(
     { name: json.text, failure: json.text, absorbedBy: json.text, shows: json.text },

@@ -210,7 +210,7 @@ const actsOn: Readonly<Record<Breakable['state'], readonly (keyof typeof say.act
 
 function processList(processes: readonly Breakable[], session: Session): Html {
   if (processes.length === 0) return html`<p class="empty">${say.noProcesses}</p>`;
-  const each = ({ name, state: now }: Breakable) => {
+  const each = ({ name, state: now, restarts }: Breakable) => {
     const acts = actsOn[now].map((act) => {
       const label = say.acts[act];
       const says = say.onProcess(label, name);
@@ -218,6 +218,7 @@ function processList(processes: readonly Breakable[], session: Session): Html {
     });
     return html`<li>
       <b>${name}</b> ${state(shownStates[now])}
+      ${restarts > 0 && html`<small>${say.restarted(restarts)}</small>`}
       ${mayBreak(session) && html`<span class="actions">${acts}</span>`}
     </li>`;
   };

@@ -116,6 +116,23 @@ test('a browser is sent a line of a story alone, to put behind those that it has
   gone.abort();
 });
 
+test('the page says how often a process was started again that had ended by itself', async (t) => {
+  const processes = [
+    { name: 'ledger-worker-1', state: 'running', restarts: 2 },
+    { name: 'ledger-worker-2', state: 'gone', restarts: 0 },
+  ];
+  const { url } = await anAgent(t, { job: null, processes });
+  const settings = { CONSOLE_AGENT_URL: url, CONSOLE_AGENT_TOKEN: 'some', CONSOLE_LOGIN: 'none' };
+  const { origin } = await aConsole(t, settings);
+  const gone = new AbortController();
+  const { body } = await fetch(`${origin}/break/events`, { signal: gone.signal });
+  const pieces = body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]();
+  const { value } = await pieces.next();
+  assert.match(value!, /ledger-worker-1<[^]*started again 2 times[^]*ledger-worker-2</);
+  assert.equal(value!.match(/started again \w+ times/g)?.length, 1);
+  gone.abort();
+});
+
 test('of a long story the newest lines are told, each one once until the whole is told anew', async (t) => {
   const line = (nth: number) => ({ at: '', kind: 'told' as const, text: `line ${nth}` });
   const story = Array.from({ length: storyLinesMax + 50 }, (_, nth) => line(nth));

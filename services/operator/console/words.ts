@@ -480,6 +480,7 @@ export const words = {
       continue: 'goes on (SIGCONT)',
       start: 'runs, and is ready',
     },
+    restarted: (times: number) => `started again ${times === 1 ? 'once' : `${times} times`}`,
     processHint:
       'Stop is SIGSTOP: the process stands still and keeps its connections. Nothing is lost by any of these: what a dead process held, another one or its next start takes up.',
     onProcess: (act: string, process: string) => `${act} ${process}`,
