@@ -1,6 +1,7 @@
 import {
   type CrashPointName,
   continueProcess,
+  leaveDead,
   pauseProcess,
   runOf,
   type ServiceEndpoint,
@@ -33,7 +34,10 @@ export async function killAt(
   };
   const targets = await Promise.all(system.replicas(service).map(identify));
   try {
-    for (const { replica } of targets) await arm(system, replica, { name: point, action: 'kill' });
+    for (const { replica, target } of targets) {
+      await leaveDead(target);
+      await arm(system, replica, { name: point, action: 'kill' });
+    }
     await trigger();
     const { replica } = await untilFired(system, {
       fault: `no ${service} died at ${point}`,

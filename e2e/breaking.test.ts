@@ -89,3 +89,20 @@ test('a process that was killed is started again alone, with the settings that i
   );
   assert.equal(on.system.agent?.url, agent.url);
 });
+
+test('a process that somebody kills from outside is started again by the agent, and counted', async (t) => {
+  if (agent === undefined) return t.skip('an agent runs where the system is processes');
+  const name = 'partner-notifier-1';
+  const seen = async () => {
+    const { processes } = await systemStatus({ home, only: [name] });
+    return processes[0]!;
+  };
+  const before = await seen();
+  process.kill(before.pid, 'SIGKILL');
+  const isBack = async () => {
+    const { pid, state } = await seen();
+    return pid !== before.pid && state === 'ready';
+  };
+  await eventually(isBack, { withinMs: 90_000, what: 'a process that comes back' });
+  assert.equal((await seen()).restarts, before.restarts + 1);
+});

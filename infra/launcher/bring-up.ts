@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type ClaimStore,
@@ -7,13 +8,22 @@ import {
   type Stores,
 } from './choices.ts';
 import { bringUpContainers } from './containers/start.ts';
+import { howEnded, isSameRun } from './ends.ts';
 import { type Endpoints, partEndpoints, type PartEndpoints, systemEndpoints } from './endpoints.ts';
 import { Interrupted, LauncherError, PartMissing } from './errors.ts';
-import { cloneFolder, createHome, sealingKeysIn, webhookSecretsOf, writeJson } from './home.ts';
+import {
+  cloneFolder,
+  createHome,
+  homeAt,
+  sealingKeysIn,
+  webhookSecretsOf,
+  writeJson,
+} from './home.ts';
 import { withLock } from './lock.ts';
 import { type Names, usualNames } from './names.ts';
 import type { Addresses } from './parts/part.ts';
 import { allParts, portsOfParts, startParts } from './parts/start-parts.ts';
+import type { ProcessIdentity } from './processes/identity.ts';
 import { removeStrays } from './processes/stop.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
@@ -26,6 +36,7 @@ import { openSession, type Report, type Session, writeState } from './session.ts
 import {
   portsOfOne,
   portsOfServices,
+  processNames,
   processUrls,
   startServices,
   wireAgent,
@@ -119,13 +130,64 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     if (chosen.parts === 'docker') return inContainers(session, options);
     const stores = storesOf(session, options);
     const { beside } = options;
-    const processes = hasAgent(session, options) ? [agent, ...table] : table;
-    const wanted = { options: sparingAgent(session, options), table: processes };
+    const wanted = wantedOf(session, options, table);
     await choosePortsFirst(session, { ...wanted, stores });
     const addresses = beside?.parts ?? (await startOrMiss(session, stores, chosen));
     if (addresses instanceof PartMissing) return containersInstead(addresses, session, options);
+    const endpoints = await startSystem(session, { ...wanted, stores, addresses });
+    // What does not run now is not meant to.
+    if (options.only === undefined && options.except === undefined) delete session.state.ended;
+    return endpoints;
+  });
+}
+
+function wantedOf(session: Session, options: BringUp, table: readonly Service[]) {
+  const processes = hasAgent(session, options) ? [agent, ...table] : table;
+  return { options: sparingAgent(session, options), table: processes };
+}
+
+/** A run of a process that has ended by itself, and how often in a row that happened before. */
+export type EndedRun = { name: string; run: ProcessIdentity; inARow: number; why?: string };
+
+/**
+ * Starts the process of a run that ended by itself again and counts that, as `up NAME` starts it
+ * but for the parts: one that is not there was perhaps killed on purpose, and stays as it is. Does
+ * nothing where somebody has seen to it meanwhile: has started it, or taken the home down.
+ *
+ * @throws LauncherError when a part is away, or the process does not get ready.
+ */
+export async function startAgain(
+  { name, run, inARow, why }: EndedRun,
+  { table = services, ...options }: BringUp & { table?: readonly Service[] },
+): Promise<'started' | 'not wanted'> {
+  const isOver = new Error('somebody has seen to it');
+  if (!existsSync(homeAt(options.home).state)) return 'not wanted';
+  const only = { ...options, only: [name] };
+  const starting = inSession(only, async (session) => {
+    const { state, home } = session;
+    const ended = state.ended?.[name];
+    const isWanted = ended !== undefined && isSameRun(ended, run) && state.parts === 'native';
+    if (!isWanted || howEnded(home, ended).by !== 'itself') throw isOver;
+    const stores = storesOf(session, only);
+    const wanted = wantedOf(session, only, table);
+    if (!processNames(wanted.table, state.replicas).includes(name)) throw isOver;
+    await choosePortsFirst(session, { ...wanted, stores });
+    const addresses = await startParts(session, partsForStores(stores), 'asTheyAre');
+    // Counted before it is there: a launcher that is killed in between leaves one try too many.
+    const count = (state.restarts?.[name]?.count ?? 0) + 1;
+    const lastAt = new Date().toISOString();
+    const counted = { count, inARow: inARow + 1, lastAt, ...(why !== undefined && { why }) };
+    state.restarts = { ...state.restarts, [name]: counted };
+    writeState(home, state);
     return startSystem(session, { ...wanted, stores, addresses });
   });
+  return starting.then(
+    () => 'started',
+    (error: unknown) => {
+      if (error === isOver) return 'not wanted';
+      throw error;
+    },
+  );
 }
 
 /** From when it was first asked for until the home is taken down; a system beside one has none. */

@@ -1,5 +1,6 @@
 import { docker } from './containers/engine.ts';
 import { type ContainerRecord, containersOf } from './containers/records.ts';
+import { orderEnd } from './ends.ts';
 import { LauncherError } from './errors.ts';
 import { type Home, homeAt } from './home.ts';
 import { isSameProcess } from './processes/identity.ts';
@@ -32,12 +33,24 @@ export async function continueProcess(target: Target): Promise<void> {
 }
 
 /**
- * SIGKILL: resolves when the process and everything below it is gone. `bringUp` starts it again.
+ * SIGKILL: resolves when the process and everything below it is gone. It stays so, also where an
+ * agent starts again what ends by itself; `bringUp` starts it again.
  */
 export async function killProcess(target: Target): Promise<void> {
   const container = containerFor(target);
   if (container !== undefined) return killContainer(container);
-  await killProcessFamily(recordOf(target));
+  await killProcessFamily(orderedToEnd(target));
+}
+
+/**
+ * To be called before a crash point is armed that ends the process: it stays dead then, as one that
+ * is killed, until `bringUp` starts it again. A process says with its last words that it does, the
+ * engine has to be told of a container.
+ */
+export async function leaveDead(target: Target): Promise<void> {
+  const container = containerFor(target);
+  if (container === undefined) return;
+  await docker('update', '--restart', 'no', (await runningContainer(container)).container);
 }
 
 /**
@@ -47,7 +60,7 @@ export async function killProcess(target: Target): Promise<void> {
 export async function stopProcess(target: Target): Promise<Stopped> {
   const container = containerFor(target);
   if (container !== undefined) return stopContainer(container, stopOrderOf(target.name));
-  return endProcess(recordOf(target), stopOrderOf(target.name));
+  return endProcess(orderedToEnd(target), stopOrderOf(target.name));
 }
 
 /**
@@ -64,6 +77,13 @@ export async function runOf(target: Target): Promise<string | undefined> {
 function containerFor({ home, name }: Target): ContainerTarget | undefined {
   const at = homeAt(home);
   return readState(at).parts === 'docker' ? { home: at, name } : undefined;
+}
+
+/** What ends by order stays dead: nobody starts it again but who has it started. */
+function orderedToEnd(target: Target): ProcessRecord {
+  const record = recordOf(target);
+  orderEnd(homeAt(target.home), record);
+  return record;
 }
 
 function recordOf({ home, name }: Target): ProcessRecord {

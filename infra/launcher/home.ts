@@ -58,6 +58,8 @@ export type Home = {
   logs: string;
   /** Temporary files of its processes; gone when they are. */
   temporary: string;
+  /** Which of them were ended by order, and are not started again because they are gone. */
+  orders: string;
   state: string;
   credentials: string;
   endpoints: string;
@@ -77,6 +79,7 @@ export function homeAt(folder: string = defaultHome): Home {
     data: join(root, 'data'),
     logs: join(root, 'logs'),
     temporary: join(root, 'tmp'),
+    orders: join(root, 'orders'),
     state: join(root, 'state.json'),
     credentials: join(root, 'credentials.json'),
     endpoints: join(root, 'endpoints.json'),

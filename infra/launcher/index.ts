@@ -13,6 +13,7 @@ export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
 export {
   continueProcess,
   killProcess,
+  leaveDead,
   pauseProcess,
   runOf,
   stopProcess,

@@ -60,6 +60,7 @@ export function openSession(home: Home, working: Working): Session {
 /** Records a process the moment it exists. */
 export function remember(session: Session, record: ProcessRecord): void {
   session.state.processes[record.name] = record;
+  delete session.state.ended?.[record.name];
   session.started.push(record.name);
   writeState(session.home, session.state);
 }
@@ -67,6 +68,7 @@ export function remember(session: Session, record: ProcessRecord): void {
 /** Drops the record of a process that is gone. */
 export function forget(session: Session, name: string): void {
   delete session.state.processes[name];
+  delete session.state.ended?.[name];
   writeState(session.home, session.state);
 }
 
@@ -80,6 +82,18 @@ export type ProcessRecord = {
   ports: Readonly<Record<string, number>>;
   /** A hash of how it was started: a service whose settings changed is started again. */
   settings: string;
+  /** Where in its log the words of this run begin. */
+  logFrom?: number;
+};
+
+/** How often a process was started again that had ended by itself, since the home was brought up. */
+export type Restarts = {
+  count: number;
+  /** The last of them, none of which was up for long: the pause before the next grows with it. */
+  inARow: number;
+  lastAt: string;
+  /** Why it had ended, where its last words said so. */
+  why?: string;
 };
 
 /** What a home remembers between two commands; its stores are known after the first `up`. */
@@ -88,6 +102,12 @@ export type State = Stores & {
   /** Every port ever chosen, by process and use, so that a restart comes back to it. */
   ports: Record<string, number>;
   processes: Record<string, ProcessRecord>;
+  /**
+   * Those that ended by themselves, and which another launcher than one that starts them again has
+   * found gone: somebody has yet to.
+   */
+  ended?: Record<string, ProcessRecord>;
+  restarts?: Record<string, Restarts>;
   /** How many of each service the last `up` asked for; 0 when there are none. */
   replicas: number;
   /** Whether an agent belongs to it, until it is taken down. */

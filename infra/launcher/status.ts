@@ -8,6 +8,7 @@ import {
   readEndpoints,
   serviceEndpoints,
 } from './endpoints.ts';
+import { howEnded } from './ends.ts';
 import { type Home, homeAt, startCommand } from './home.ts';
 import { withoutPassword } from './parts/part.ts';
 import { allParts, probedPorts, probeOwn } from './parts/start-parts.ts';
@@ -15,7 +16,7 @@ import { isPaused, isSameProcess } from './processes/identity.ts';
 import { findStranger, probeHttp } from './processes/start.ts';
 import { agent, services, servicesHere } from './service-table.ts';
 import { serviceOf } from './services.ts';
-import { type ProcessRecord, readState, type State } from './session.ts';
+import { type ProcessRecord, readState, type Restarts, type State } from './session.ts';
 import { processNames } from './start-services.ts';
 import { inStopOrder } from './stop-order.ts';
 
@@ -31,6 +32,10 @@ export type ProcessStatus = {
   pid: number;
   state: 'ready' | 'not ready' | 'paused' | 'gone';
   ports: Readonly<Record<string, number>>;
+  /** How often it was started again that had ended by itself, since the system was brought up. */
+  restarts: number;
+  /** Why it ended, or had ended when it was last started again, where that is known. */
+  lastEnd?: string;
 };
 
 /** A home as it is now. */
@@ -55,7 +60,7 @@ export type StatusQuestion = {
 /** Looks at the processes of a home and asks each whether it is ready, in two seconds a try. */
 export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
   const home = homeAt(options.home);
-  const { processes, stateOf, left, runsIn } = await recordsOf(home);
+  const { processes, stateOf, left, runsIn, restartsOf } = await recordsOf(home);
   const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
   const ordered = inStopOrder(names.sort()).flat();
   const { withinMs = 0 } = options;
@@ -65,7 +70,7 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
       const runState = stateOf(record);
       const state =
         runState === 'running' ? await ask(record, { home, left, runsIn, withinMs }) : runState;
-      return { name, pid: record.pid, ports: record.ports, state };
+      return { name, pid: record.pid, ports: record.ports, state, ...restartsOf(record) };
     }),
   );
   return {
@@ -129,9 +134,12 @@ async function readClaimState(url: URL): Promise<ClaimState | undefined> {
 /** Whether a process runs, without a question whether it is ready. */
 export type RunState = 'running' | 'paused' | 'gone';
 
-/** How each process of a service runs that a native home has or should have, the agent left out. */
-export function runStates(folder: string): { name: string; state: RunState }[] {
-  const { processes, replicas } = readState(homeAt(folder));
+/**
+ * How each process of a service runs that a native home has or should have, the agent left out, and
+ * how often it was started again that had ended by itself.
+ */
+export function runStates(folder: string): { name: string; state: RunState; restarts: number }[] {
+  const { processes, replicas, restarts = {} } = readState(homeAt(folder));
   const names = new Set([
     ...processNames(services, replicas),
     ...Object.keys(processes).filter((name) =>
@@ -142,13 +150,15 @@ export function runStates(folder: string): { name: string; state: RunState }[] {
     .flat()
     .map((name) => {
       const record = processes[name];
-      return { name, state: record === undefined ? 'gone' : runStateOf(record) };
+      const state = record === undefined ? 'gone' : runStateOf(record);
+      return { name, state, restarts: restarts[name]?.count ?? 0 };
     });
 }
 
 type Records = {
   processes: State['processes'];
   stateOf(record: ProcessRecord): RunState;
+  restartsOf(record: ProcessRecord): Pick<ProcessStatus, 'restarts' | 'lastEnd'>;
   /** Where they answer, as the last `up` left it. */
   left: Endpoints | PartEndpoints | undefined;
   runsIn: SystemStatus['runsIn'];
@@ -156,19 +166,41 @@ type Records = {
 
 /** What the home runs, as processes or in containers, and what becomes of each. */
 async function recordsOf(home: Home): Promise<Records> {
-  const { parts, processes } = readState(home);
+  const { parts, processes, ended = {}, restarts = {} } = readState(home);
   const left = readEndpoints(home);
-  if (parts !== 'docker') return { processes, stateOf: runStateOf, left, runsIn: 'processes' };
+  if (parts !== 'docker') {
+    return {
+      processes: { ...servicesIn(ended), ...processes },
+      stateOf: runStateOf,
+      restartsOf: (record) => restartsIn(home, restarts[record.name], record),
+      left,
+      runsIn: 'processes',
+    };
+  }
   const containers = await containersOf(home).catch(() => []);
   const states = new Map<ProcessRecord, RunState>(containers.map((each) => [each, each.state]));
   const byName = Object.fromEntries(containers.map((each) => [each.name, each]));
   return {
     processes: byName,
     stateOf: (record) => states.get(record) ?? 'gone',
+    restartsOf: ({ name }) => ({ restarts: byName[name]?.restarts ?? 0 }),
     // `docker compose down` does not know of the file.
     left: containers.length > 0 ? left : undefined,
     runsIn: 'containers',
   };
+}
+
+/** A part that is not there may be given from elsewhere by now. */
+function servicesIn(ended: State['processes']): State['processes'] {
+  const isService = (name: string) => services.some((each) => each.name === serviceOf(name));
+  return Object.fromEntries(Object.entries(ended).filter(([name]) => isService(name)));
+}
+
+/** Of one that is gone its own last words, before those of the run that it came after. */
+function restartsIn(home: Home, counted: Restarts | undefined, record: ProcessRecord) {
+  const end = isSameProcess(record) ? undefined : howEnded(home, record);
+  const why = end === undefined ? counted?.why : end.by === 'itself' ? end.why : undefined;
+  return { restarts: counted?.count ?? 0, ...(why !== undefined && { lastEnd: why }) };
 }
 
 function runStateOf(record: ProcessRecord): RunState {

@@ -67,9 +67,14 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     const data = ends ? 'forget' : options.data;
     if (session.state.parts === 'docker') await takeDownContainers(session, data);
     await stopByName(session, Object.keys(session.state.processes));
-    rmSync(home.temporary, { recursive: true, force: true });
+    for (const each of [home.temporary, home.orders]) {
+      rmSync(each, { recursive: true, force: true });
+    }
     session.state.replicas = 0;
     delete session.state.agent;
+    // After this nobody starts anything again.
+    delete session.state.ended;
+    delete session.state.restarts;
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
     if (data === 'forget') {
       await forgetHome(session);

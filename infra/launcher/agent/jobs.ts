@@ -52,8 +52,11 @@ export type Jobs = {
   last(): Job | undefined;
   /** As a Ctrl-C: the command puts right what it broke and ends. */
   cancel(id: number): 'cancelling' | 'nothing';
-  /** Runs another command beside it to its end, or breaks it off; with the end of what it said. */
-  runBeside(words: readonly string[]): Promise<{ code: number; said: string }>;
+  /**
+   * Runs another command beside it to its end, or breaks it off; with the end of what it said. A
+   * program of the agent's own stands in a file, is no npm script, and has limits of its own.
+   */
+  runBeside(words: readonly string[], program?: string): Promise<{ code: number; said: string }>;
   listen(hear: (news: JobNews) => void): () => void;
   /** Breaks off whatever runs. Resolves when nothing of it is left. */
   end(): Promise<void>;
@@ -80,8 +83,8 @@ export function openJobs(home: string): Jobs {
   const tell = (news: JobNews) => listeners.forEach((hear) => hear(news));
   const isUnderWay = () => job?.state === 'running' || job?.state === 'cancelling';
 
-  function start(words: readonly string[]): ChildProcess {
-    const started = spawnCommand([...words, '--home', home]);
+  function start(words: readonly string[], program?: string): ChildProcess {
+    const started = spawnCommand([...words, '--home', home], program);
     running.add(started);
     started.once('close', () => running.delete(started));
     return started;
@@ -129,7 +132,8 @@ export function openJobs(home: string): Jobs {
     },
     last: () => job,
     cancel,
-    runBeside: (words) => toItsEnd(home, start(words)),
+    runBeside: (words, program) =>
+      toItsEnd(home, start(words, program), program === undefined ? besideWithinMs : undefined),
     listen(hear) {
       listeners.add(hear);
       return () => listeners.delete(hear);
@@ -186,23 +190,24 @@ const launcher = join(cloneFolder, 'infra/launcher/triplock.mjs');
 const follower = join(cloneFolder, 'infra/launcher/follow-launcher.mjs');
 
 /** One of the npm scripts. When this process is killed it ends too, as after a Ctrl-C. */
-function spawnCommand(words: readonly string[]): ChildProcess {
+function spawnCommand(words: readonly string[], program = launcher): ChildProcess {
   const { AGENT_TOKEN: _, ...env } = process.env;
-  return spawn(process.execPath, ['--import', follower, launcher, ...words], {
+  return spawn(process.execPath, ['--import', follower, program, ...words], {
     cwd: cloneFolder,
     env,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
 }
 
-/** Breaks a command off that does not end by itself in time. */
-async function toItsEnd(home: string, command: ChildProcess) {
+/** Breaks a command off that does not end by itself in time, if it has any. */
+async function toItsEnd(home: string, command: ChildProcess, withinMs?: number) {
   let said = '';
   for (const stream of [command.stdout!, command.stderr!]) {
     const hear = (text: string) => (said = (said + text).slice(-saidCharactersMax));
     stream.setEncoding('utf8').on('data', hear);
   }
-  const late = setTimeout(() => void breakOff(home, command), besideWithinMs);
+  const late =
+    withinMs === undefined ? undefined : setTimeout(() => void breakOff(home, command), withinMs);
   return { code: await ended(command).finally(() => clearTimeout(late)), said };
 }
 

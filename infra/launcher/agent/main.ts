@@ -1,6 +1,7 @@
 import { port, readSettings, SettingsError, text } from '@triplock/runtime';
 import { openJobs } from './jobs.ts';
 import { serveAgent } from './serve.ts';
+import { watchHome } from './watch.ts';
 
 /** The settings of the agent, which the launcher gives it. */
 const settings = {
@@ -16,11 +17,14 @@ try {
   const jobs = openJobs(home);
   const agent = await serveAgent({ jobs, home, token }, AGENT_PORT);
   console.log(`agent listens on ${agent.url}`);
+  const ends = new AbortController();
+  void watchHome({ home, jobs }, ends.signal);
   let isStopping = false;
   const stop = () => {
     if (isStopping) return;
     isStopping = true;
-    // Nothing more is taken before what is under way is broken off.
+    // Nothing more is taken, nor started again, before what is under way is broken off.
+    ends.abort();
     agent.close();
     void jobs.end().then(() => process.exit(0));
   };

@@ -13,8 +13,8 @@ import { runCommand } from './run-command.ts';
 const help = `
 npm run status -- [options]
 
-Shows every process and whether it is ready, where people and programs find the system, and what it
-keeps where: claims are cold after they were lost, and the ledger answers for them. Exit code 0 when
+Shows every process and whether it is ready, how often it was started again that had ended by
+itself, where people and programs find the system, and what it keeps where: claims are cold after they were lost, and the ledger answers for them. Exit code 0 when
 everything is ready, else 1.
 
   --json       prints addresses, demo partners and services, as endpoints.json has them, and
@@ -84,7 +84,9 @@ function factsOf(
   return facts.map(([name, fact]) => `${name.padEnd(10)}${fact}`);
 }
 
-function row({ name, pid, state, ports }: ProcessStatus): string {
+function row({ name, pid, state, ports, restarts, lastEnd }: ProcessStatus): string {
   const shown = Object.entries(ports).map(([use, port]) => `${use} ${port}`);
-  return `${name.padEnd(20)} ${state.padEnd(10)} pid ${String(pid).padEnd(8)} ${shown.join(', ')}`;
+  if (restarts > 0) shown.push(`started again ${restarts === 1 ? 'once' : `${restarts} times`}`);
+  const why = lastEnd === undefined ? '' : `: ${lastEnd}`;
+  return `${name.padEnd(20)} ${state.padEnd(10)} pid ${String(pid).padEnd(8)} ${shown.join(', ')}${why}`;
 }

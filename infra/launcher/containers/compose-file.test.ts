@@ -5,6 +5,8 @@ import { test } from 'node:test';
 import { partnerLimits } from '@triplock/claims';
 import { spannerImage, testImages } from '@triplock/testing';
 import { cloneFolder } from '../home.ts';
+import { services } from '../service-table.ts';
+import { restartPolicy } from './engine.ts';
 import { kafkaProperties } from '../parts/kafka.ts';
 import { type ComposeService, containerOf, containers } from '../test/containers.ts';
 
@@ -98,6 +100,13 @@ test('what is ready is seldom asked again, and by nothing that takes long to sta
     if (healthcheck === undefined) continue;
     assert.deepEqual([healthcheck.start_interval, healthcheck.interval], ['1s', '30s'], name);
     assert.doesNotMatch(healthcheck.test.join(' '), /\b(node|java|kafka-\w+\.sh)\b/, name);
+  }
+});
+
+test('the engine starts a service again that failed, and neither a part nor a step of the start', () => {
+  for (const [name, { restart }] of containers) {
+    const isService = services.some((each) => each.name === name);
+    assert.equal(restart, isService ? restartPolicy : 'no', name);
   }
 });
 

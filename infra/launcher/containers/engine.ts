@@ -35,6 +35,9 @@ export function dockerOutput(
   return run('docker', args, { timeout: answersWithinMs, maxBuffer: outputBytesMax });
 }
 
+/** As docker-compose.yml has it for services: the engine starts one again that failed, so often. */
+export const restartPolicy = 'on-failure:5';
+
 /** Whether an engine can run the system; what is missing of one that answers, and the next step. */
 export type EngineOutcome =
   | { outcome: 'able' }

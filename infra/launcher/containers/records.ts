@@ -16,6 +16,10 @@ import { credentialFiles, inNetwork } from './network.ts';
 export type ContainerRecord = ProcessRecord & {
   container: string;
   state: 'running' | 'paused' | 'gone';
+  /** How often the engine has started it again, since it was made. */
+  restarts: number;
+  /** Whether it does so: not where a container was told to stay dead. */
+  isStartedAgain: boolean;
   createdAt: Date;
   /** The folder of the docker-compose.yml that it was made by. */
   madeIn: string;
@@ -26,6 +30,8 @@ export type ContainerRecord = ProcessRecord & {
 type Inspected = {
   Id: string;
   Created: string;
+  RestartCount: number;
+  HostConfig: { RestartPolicy: { Name: string } };
   State: { Status: string; Pid: number; StartedAt: string };
   Config: { Labels: Record<string, string>; Env: string[] };
   NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> };
@@ -73,7 +79,7 @@ export function replicasOf(records: readonly ContainerRecord[]): number {
 }
 
 function recordOf(inspected: Inspected, number: number): ContainerRecord {
-  const { Id, Created, State, Config, NetworkSettings } = inspected;
+  const { Id, Created, RestartCount, HostConfig, State, Config, NetworkSettings } = inspected;
   const service = serviceOf(inspected);
   const known = services.find(({ name }) => name === service);
   const published = Object.entries(NetworkSettings.Ports).flatMap(([inside, outside]) => {
@@ -88,6 +94,8 @@ function recordOf(inspected: Inspected, number: number): ContainerRecord {
     settings: '',
     container: Id,
     state: State.Status === 'running' || State.Status === 'paused' ? State.Status : 'gone',
+    restarts: RestartCount,
+    isStartedAgain: !['', 'no'].includes(HostConfig.RestartPolicy.Name),
     createdAt: new Date(Created),
     madeIn: Config.Labels['com.docker.compose.project.working_dir'] ?? '',
     environment: Config.Env,

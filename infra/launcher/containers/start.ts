@@ -3,6 +3,7 @@ import type { Endpoints } from '../endpoints.ts';
 import { LauncherError } from '../errors.ts';
 import { movesClaims } from '../provision/claims.ts';
 import { services } from '../service-table.ts';
+import { serviceOf } from '../services.ts';
 import { type Session, writeState } from '../session.ts';
 import {
   askEngine,
@@ -13,6 +14,7 @@ import {
   dockerOutput,
   projectOf,
   requireEngine,
+  restartPolicy,
 } from './engine.ts';
 import {
   chooseRanges,
@@ -81,7 +83,19 @@ export async function bringUpContainers(
     throw why === undefined ? error : new LauncherError(why, { cause: error });
   }
   Object.assign(state, stores);
-  return endpointsIn(home, { state, records: await containersOf(home) });
+  const records = await containersOf(home);
+  await startAgainFromNowOn(records);
+  return endpointsIn(home, { state, records });
+}
+
+/** Services that a scenario had stay dead at a crash point are watched by the engine again. */
+async function startAgainFromNowOn(records: readonly ContainerRecord[]): Promise<void> {
+  const left = records.filter(
+    ({ name, isStartedAgain }) =>
+      !isStartedAgain && services.some((each) => each.name === serviceOf(name)),
+  );
+  if (left.length === 0) return;
+  await docker('update', '--restart', restartPolicy, ...left.map(({ container }) => container));
 }
 
 /** How long what was unwell before may take to get well: a few of its health checks. */

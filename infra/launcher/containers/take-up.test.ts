@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { cloneFolder, createHome, homeAt } from '../home.ts';
 import { declarations } from '../services.ts';
+import { leaveDead } from '../faults.ts';
 import { readState, writeState } from '../session.ts';
 import { fakeEngine } from '../test/containers.ts';
 import { runScript } from '../test/home.ts';
@@ -48,6 +49,8 @@ function fakeEngineWith(t: TestContext) {
         .map(([service, ports], index) => ({
           Id: service,
           Created: createdAt.toISOString(),
+          RestartCount: service === 'ledger-worker' ? 3 : 0,
+          HostConfig: { RestartPolicy: { Name: 'on-failure' } },
           State: { Status: 'running', Pid: 1, StartedAt: '' },
           Config: {
             Labels: {
@@ -97,6 +100,23 @@ test('what docker compose brought up is found by every command, with its stores 
   const { parts, replicas } = readState(homeAt(home));
   assert.deepEqual({ parts, replicas }, { parts: 'docker', replicas: 1 });
   assert.equal((await statusOn(engine, home)).printed, '');
+});
+
+test('status says how often the engine started a container again, which it is told to leave dead before a crash point', async (t) => {
+  const [engine, home] = [fakeEngineWith(t), testFolder(t)];
+  engine.bring({ apiKey: 'first' });
+  const { status } = await statusOn(engine, home);
+  const processes = status['processes'] as { name: string; restarts: number }[];
+  const restarted = processes.filter(({ restarts }) => restarts > 0);
+  assert.deepEqual(
+    restarted.map(({ name, restarts }) => ({ name, restarts })),
+    [{ name: 'ledger-worker-1', restarts: 3 }],
+  );
+  const { PATH } = process.env;
+  t.after(() => void (process.env['PATH'] = PATH));
+  process.env['PATH'] = engine.environment.PATH;
+  await leaveDead({ home, name: 'ledger-worker-1' });
+  assert.equal(engine.calls().at(-1), 'update --restart no ledger-worker');
 });
 
 test('made anew it has other credentials, and every command has those', async (t) => {

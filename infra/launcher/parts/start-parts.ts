@@ -40,18 +40,24 @@ type Ready = { part: Part; address: string };
  * given by the environment, one that runs, or one that is started here. Says which it picked.
  * Nothing is started when a part cannot be had, or a port that was asked for.
  *
- * @param pace `startedOften`: they will be started many times, which is worth making ready for.
+ * @param how `startedOften`: they will be started many times, which is worth making ready for.
+ * `asTheyAre`: none is started, nor does one go on that stands still; that is refused instead.
  */
 export async function startParts(
   session: Session,
   asked: readonly OptionalPartName[] = [],
-  pace?: 'startedOften',
+  how?: 'startedOften' | 'asTheyAre',
 ): Promise<Addresses> {
+  if (how === 'asTheyAre') refuseAway(session, asked);
   await chooseFirst(portsOfParts(session, asked));
   const tasks: ((signal: AbortSignal) => Promise<Ready>)[] = [];
   for (const picked of await pickParts(session, asked)) {
     const ports = picked.outcome === 'native' ? await portsFor(session, picked.part) : {};
-    if (pace === 'startedOften' && picked.outcome === 'native') {
+    if (how === 'asTheyAre' && picked.outcome !== 'given') {
+      tasks.push((signal) => findPicked({ ...session, signal }, picked));
+      continue;
+    }
+    if (how === 'startedOften' && picked.outcome === 'native') {
       await makeClassArchive(session, picked.part, { fetched: picked.fetched, ports });
     }
     tasks.push((signal) => startPicked({ ...session, signal }, picked, ports));
@@ -162,6 +168,28 @@ async function startPicked(session: Session, picked: Picked, ports: Site['ports'
       return picked satisfies never;
   }
 }
+
+/** One that was killed, or stands still, a moment ago is left so. */
+async function findPicked(
+  session: Session,
+  picked: Exclude<Picked, { outcome: 'given' }>,
+): Promise<Ready> {
+  const { part } = picked;
+  if (picked.outcome === 'native') throw isAway(part);
+  await awaitPart(session, part, picked);
+  return { part, address: picked.address };
+}
+
+function refuseAway(session: Session, asked: readonly OptionalPartName[]): void {
+  const away = wantedParts(session, asked).find((part) => {
+    if (givenAddress(part) !== undefined) return false;
+    const record = runs(session, part);
+    return record === undefined || isPaused(record.pid);
+  });
+  if (away !== undefined) throw isAway(away);
+}
+
+const isAway = ({ name }: Part) => new LauncherError(`${name} does not run, and services need it`);
 
 async function awaitPart(
   session: Session,

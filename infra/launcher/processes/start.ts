@@ -64,7 +64,8 @@ export async function startProcess(
     throw new LauncherError(`${name}: cannot run ${command.file}: ${error.message}`);
   }
   const startedAt = startTimeOf(child.pid) ?? 'ended at once';
-  const record = { name, pid: child.pid, startedAt, ports, settings: hashOf(command) };
+  const settings = hashOf(command);
+  const record = { name, pid: child.pid, startedAt, ports, settings, logFrom: from };
   remember(session, record);
   const ended = () => {
     if (child.signalCode !== null) return `was ended by ${child.signalCode}`;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { forget, type Session } from '../session.ts';
+import { howEnded } from '../ends.ts';
+import { forget, type ProcessRecord, type Session, writeState } from '../session.ts';
 import {
   findStrays,
   isPaused,
@@ -85,7 +86,7 @@ const strayStop = { signal: 'SIGINT', withinMs: 5_000 } as const;
  */
 export async function removeStrays(session: Session): Promise<void> {
   for (const record of Object.values(session.state.processes)) {
-    if (!isSameProcess(record)) forget(session, record.name);
+    if (!isSameProcess(record)) forgetGone(session, record);
   }
   const recorded = Object.values(session.state.processes).map(({ pid }) => pid);
   // A backend that PostgreSQL has just forked still carries its mark.
@@ -96,4 +97,13 @@ export async function removeStrays(session: Session): Promise<void> {
     session.report(`ending process ${pid}, which an interrupted launcher left behind`);
     await stopProcess({ pid, startedAt }, strayStop);
   }
+}
+
+/** What ended by itself is kept in mind for whoever starts it again (agent/watch.ts). */
+function forgetGone(session: Session, record: ProcessRecord): void {
+  const { home, state } = session;
+  forget(session, record.name);
+  if (howEnded(home, record).by !== 'itself') return;
+  state.ended = { ...state.ended, [record.name]: record };
+  writeState(home, state);
 }

@@ -40,6 +40,7 @@ export type ComposeService = {
   command?: string[];
   environment?: Record<string, string | number>;
   ports?: string[];
+  restart: string;
   healthcheck?: { test: string[]; interval: string; start_interval: string };
   mem_limit?: string;
   volumes?: string[];
