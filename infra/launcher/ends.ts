@@ -56,7 +56,7 @@ export function endIn(lines: readonly string[]): End {
   }
   const why =
     printed.find((line) => line.startsWith('FATAL ERROR: ')) ??
-    printed.find((line) => /^(?:Uncaught )?[A-Z]\w*(?:Error|Exception)\b/.test(line)) ??
+    printed.find((line) => /^(?:Uncaught )?(?:[A-Z]\w*)?(?:Error|Exception)\b/.test(line)) ??
     printed[0] ??
     (failed && [failed.msg, failed.err?.message].filter(Boolean).join(': '));
   return { by: 'itself', ...(why && { why: why.trim().slice(0, whyCharactersMax) }) };
