@@ -86,7 +86,9 @@ export type ProcessRecord = {
   logFrom?: number;
 };
 
-/** How often a process was started again that had ended by itself, since the home was brought up. */
+/**
+ * How often a process was started again that had ended by itself, since the home was brought up.
+ */
 export type Restarts = {
   count: number;
   /** The last of them, none of which was up for long: the pause before the next grows with it. */

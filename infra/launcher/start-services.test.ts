@@ -95,15 +95,22 @@ test('a service that does not start is shown with its last words and its log', a
   });
 });
 
-test('every role can log in, and both demo partners are there once', async () => {
+test('every role can log in but the one that copies a ledger from elsewhere, and both demo partners are there once', async () => {
   await bringUpServices({ home }, standIns());
   const { databases, partners, postgres } = await bringUpServices({ home }, standIns());
-  for (const url of Object.values(databases)) {
+  const { copy, ...others } = databases;
+  for (const url of Object.values(others)) {
     await withDatabase(url, (database) => database.ping());
   }
+  await assert.rejects(
+    withDatabase(copy, (database) => database.ping()),
+    /"triplock_copy" is not permitted to log in/,
+  );
+  // The owner of the sessions never logs in.
   const limits = await withDatabase(postgres, (database) =>
     database.query<{ role: string; limit: number }>(
-      `SELECT rolname AS role, rolconnlimit AS "limit" FROM pg_roles WHERE rolname LIKE 'triplock\\_%'`,
+      `SELECT rolname AS role, rolconnlimit AS "limit" FROM pg_roles
+       WHERE rolname LIKE 'triplock\\_%' AND rolname <> 'triplock_sessions'`,
     ),
   );
   const limitOf = Object.fromEntries(limits.map(({ role, limit }) => [role, limit]));

@@ -32,7 +32,9 @@ const pauseMsMax = 60_000;
 /** Who was up for so long ended for another reason than the last time. */
 const forgottenAfterMs = 5 * 60_000;
 
-/** How long a process waits to be started again that has been so many times, one after the other. */
+/**
+ * How long a process waits to be started again that has been so many times, one after the other.
+ */
 export function pauseAfter(restartsInARow: number): number {
   return Math.min(pauseMsMax, firstPauseMs * 2 ** restartsInARow);
 }
