@@ -30,13 +30,15 @@ const stretchMs = 600_000;
 
 /**
  * A port on 127.0.0.1 that was free a moment ago, and that no test was given in the last ten
- * minutes: a service takes seconds to listen on the one that it was told.
+ * minutes: a service takes seconds to listen on the one that it was told. One so far above it is
+ * free too, where a server takes that besides.
  */
-export async function freePort(): Promise<number> {
+export async function freePort(alsoAbove?: number): Promise<number> {
   const first = randomInt(ports.count);
   for (let n = 0; n < ports.count; n += 1) {
     const port = ports.from + ((first + n) % ports.count);
-    if (reserve(port) && (await isFree(port))) return port;
+    if (!reserve(port) || !(await isFree(port))) continue;
+    if (alsoAbove === undefined || (await isFree(port + alsoAbove))) return port;
   }
   throw new Error(`all ports from ${ports.from} on were given to tests within ten minutes`);
 }

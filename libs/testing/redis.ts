@@ -27,7 +27,12 @@ export type TestRedis = {
   resume(): void;
 };
 
-type Setup = { running: boolean; args?: readonly string[] };
+type Setup = {
+  running: boolean;
+  args?: readonly string[];
+  /** It is a cluster by itself, which listens on a second port: 10 000 above its own. */
+  cluster?: true;
+};
 
 /**
  * Starts a Redis server that ends with the test: the program that TRIPLOCK_REDIS_SERVER names, as
@@ -46,7 +51,7 @@ export async function createTestRedis(
 
 async function asProcess(test: Cleanup, setup: Setup, executable: string): Promise<TestRedis> {
   const folder = await mkdtemp(join(tmpdir(), 'triplock-redis-'));
-  const port = await freePort();
+  const port = await freePort(setup.cluster && 10_000);
   const url = `redis://127.0.0.1:${port}`;
   const options = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', folder, '--save', ''];
   let server: ChildProcess | undefined;
@@ -60,7 +65,9 @@ async function asProcess(test: Cleanup, setup: Setup, executable: string): Promi
     await gone;
   };
   const start = async () => {
-    const started = spawn(executable, [...options, ...(setup.args ?? [])], { stdio: 'ignore' });
+    const cluster = setup.cluster ? ['--cluster-enabled', 'yes'] : [];
+    const args = [...options, ...cluster, ...(setup.args ?? [])];
+    const started = spawn(executable, args, { stdio: 'ignore' });
     server = started;
     // Another server may have taken the port meanwhile, and would answer in its place.
     const isOurs = async () => {
@@ -80,7 +87,8 @@ async function asProcess(test: Cleanup, setup: Setup, executable: string): Promi
 }
 
 async function asContainer(test: Cleanup, setup: Setup): Promise<TestRedis> {
-  const args = ['--save', '', ...(setup.args ?? [])];
+  const cluster = setup.cluster ? ['--cluster-enabled', 'yes'] : [];
+  const args = ['--save', '', ...cluster, ...(setup.args ?? [])];
   const { id, address: url, stop } = await startRedisContainer(args);
   test.after(stop);
   const docker = (name: string) => void execFileSync('docker', [name, id], { stdio: 'pipe' });

@@ -218,7 +218,7 @@ describe('claims that come together', { concurrency: 3 }, () => {
   });
 
   it('go alone where keys of several slots may not meet, and are made once', async (t) => {
-    const server = await createTestRedis(t, { running: true, args: ['--cluster-enabled', 'yes'] });
+    const server = await createTestRedis(t, { running: true, cluster: true });
     const slots = Array.from({ length: 16_384 }, (_, slot) => `${slot}`);
     await server.command('CLUSTER', 'ADDSLOTS', ...slots);
     await eventually(async () => /state:ok/.test(String(await server.command('CLUSTER', 'INFO'))));
