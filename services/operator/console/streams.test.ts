@@ -12,8 +12,10 @@ test('however many streams a viewer opens, others are let in and see the flow, a
   const first = await openStream({ cookie: eve.cookie });
   const streams = [first];
   t.after(() => streams.forEach((each) => each.close()));
-  for (let round = 0; round < 3; round += 1) {
-    const more = Array.from({ length: 100 }, () => openStream({ cookie: eve.cookie }));
+  // Each is looked up before it is a stream: of a hundred at once some wait too long for that where
+  // the machine has other work.
+  for (let round = 0; round < 10; round += 1) {
+    const more = Array.from({ length: 30 }, () => openStream({ cookie: eve.cookie }));
     streams.push(...(await Promise.all(more)));
   }
   assert.equal((await ask('/payments', { headers: { cookie: ada.cookie } })).status, 200);
