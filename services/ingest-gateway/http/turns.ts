@@ -1,7 +1,7 @@
 import { Problem } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import { databaseErrorKind } from '@triplock/postgres';
-import { openSlots, withDeadline, type Slots } from '@triplock/runtime';
+import { DeadlineError, openSlots, withDeadline, type Slots } from '@triplock/runtime';
 import type { FastifyRequest } from 'fastify';
 import type { Gateway, Turns } from '../gateway.ts';
 import { tooManyAtOnce, unknownYet } from './problems.ts';
@@ -46,25 +46,19 @@ export function openTurns(limits: TurnLimits = usualLimits): Turns {
       const end = performance.now() + withinMs;
       const leftMs = () => Math.max(0, end - performance.now());
       const coming = wait(partnerId);
-      const giveBack = await orNothing(coming, withinMs);
-      if (giveBack === undefined) {
-        void coming.then((late) => late());
-        throw unknownYet();
-      }
+      const giveBack = await withDeadline(coming, { ms: withinMs, what }).catch(
+        (error: unknown) => {
+          if (!(error instanceof DeadlineError)) throw error;
+          void coming.then((late) => late());
+          throw unknownYet();
+        },
+      );
       // Until it is done, also when nobody waits for it any more: it has its connection until then.
       const working = work();
       working.then(giveBack, giveBack);
       return withDeadline(working, { ms: leftMs(), what });
     },
   };
-}
-
-/** Nothing when it takes longer; what it rejects with is thrown. */
-function orNothing<Result>(work: Promise<Result>, ms: number): Promise<Result | undefined> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(undefined), ms);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 /**
