@@ -56,7 +56,7 @@ export default defineConfig({
       globals: Object.fromEntries(nodeGlobals.map((name) => [name, 'readonly'] as const)),
       rules: javaScriptRules,
     },
-    { files: ['services/operator/console/public/**'], env: { browser: true } },
+    { files: ['services/console/html/public/**'], env: { browser: true } },
     {
       files: testFiles,
       rules: {

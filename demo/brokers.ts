@@ -1,4 +1,5 @@
-import { askPubSub, LauncherError, pubsubName } from '@triplock/launcher';
+import { askPubSub, pubsubName } from '@triplock/launcher';
+import { CommandError } from '@triplock/command';
 import type { Admin, Kafka } from 'kafkajs';
 import type { System } from './system.ts';
 
@@ -131,5 +132,5 @@ export function dropSnapshot(system: System, snapshot: string): Promise<void> {
 
 async function ask({ endpoints }: System, request: Parameters<typeof askPubSub>[1]): Promise<void> {
   const { ok, status, text } = await askPubSub(endpoints.pubsub, request);
-  if (!ok) throw new LauncherError(`pubsub: ${request.method} ${request.name}: ${status} ${text}`);
+  if (!ok) throw new CommandError(`pubsub: ${request.method} ${request.name}: ${status} ${text}`);
 }

@@ -1,13 +1,12 @@
 import type { ClaimSeen } from '@triplock/claims-inspector';
+import { count, formatSpan } from '@triplock/command';
 import {
-  count,
   type Effects,
   type EventRow,
-  formatSpan,
   readEffects,
   readReceipts,
   type Receipt,
-} from '@triplock/operator';
+} from '@triplock/inspect';
 import type { EventType, TransactionKind, TransactionState } from '@triplock/payments';
 import { promised, until } from './promises.ts';
 import type { Watched } from './services.ts';

@@ -7,14 +7,8 @@ import {
   startCommand,
   takeDown,
 } from '@triplock/launcher';
-import {
-  claimStoreNames,
-  formatSpan,
-  openTerminal,
-  style,
-  type Terminal,
-  wholeNumber,
-} from '@triplock/operator';
+import { claimStoreNames } from '@triplock/inspect';
+import { formatSpan, openTerminal, style, type Terminal, wholeNumber } from '@triplock/command';
 import { renderInvitation, tellStory, type StoryEnd } from './story.ts';
 import { startSystem } from './system.ts';
 

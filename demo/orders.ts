@@ -1,5 +1,6 @@
-import { count, formatMoney, formatSpan, readRecords, type RecordsSeen } from '@triplock/operator';
-import type { FollowUpKind, PaymentKind, TxnId } from '@triplock/payments';
+import { count, formatSpan } from '@triplock/command';
+import { formatMoney, type FollowUpKind, type PaymentKind, type TxnId } from '@triplock/payments';
+import { readRecords, type RecordsSeen } from '@triplock/inspect';
 import {
   type Answer,
   type FollowUpBody,

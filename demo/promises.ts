@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { toJson } from '@triplock/operator';
+import { toJson } from '@triplock/command';
 
 /** Something the system promises did not hold: the one failure that matters. */
 export class BrokenPromise extends Error {

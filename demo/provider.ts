@@ -1,5 +1,5 @@
-import { UsageError } from '@triplock/launcher';
-import { count, formatMoney } from '@triplock/operator';
+import { UsageError, count } from '@triplock/command';
+import { formatMoney } from '@triplock/payments';
 import type { Accepted } from './orders.ts';
 import type { System } from './system.ts';
 

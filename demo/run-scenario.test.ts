@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { UsageError } from '@triplock/launcher';
-import { knownScenarios, missingGuardNames } from '@triplock/operator';
+import { UsageError } from '@triplock/command';
+import { knownScenarios, missingGuardNames } from '@triplock/inspect';
 import { type Scenario, type ScenarioReport, renderOutcome, runScenarios } from './run-scenario.ts';
 import { allScenarios, chooseScenarios, nearestName, storyScenarios } from './scenarios/all.ts';
 import { sumSeries } from './services.ts';
@@ -200,7 +200,7 @@ test('a slip of the finger and a beginning are understood, another word is not',
 });
 
 test('the console shows every scenario there is, and every guard that one can go without', () => {
-  const list = 'npm run scenario -- --list --json > services/operator/console/scenarios.json';
+  const list = 'npm run scenario -- --list --json > libs/inspect/scenarios.json';
   assert.deepEqual(knownScenarios(), listScenarios(), list);
   for (const name of missingGuardNames()) assert.equal(chooseGuard(name).name, name);
   assert.equal(missingGuardNames().length, missingGuards.length);

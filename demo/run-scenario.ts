@@ -1,5 +1,4 @@
-import { LauncherError } from '@triplock/launcher';
-import { formatSpan, pad, style, type Terminal } from '@triplock/operator';
+import { CommandError, formatSpan, pad, style, type Terminal } from '@triplock/command';
 import type { Guards } from './effects.ts';
 import { BrokenPromise } from './promises.ts';
 import { withReport, type System } from './system.ts';
@@ -72,7 +71,7 @@ async function putRight(system: System, why: string): Promise<void> {
   } catch (error) {
     system.signal.throwIfAborted();
     const what = error instanceof Error ? error.message : String(error);
-    throw new LauncherError(`${why}\nand then the system did not come back: ${what}`);
+    throw new CommandError(`${why}\nand then the system did not come back: ${what}`);
   }
 }
 

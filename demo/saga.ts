@@ -1,5 +1,5 @@
-import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
-import { openTerminal } from '@triplock/operator';
+import { Interrupted, UsageError, openTerminal } from '@triplock/command';
+import { runCommand } from '@triplock/launcher';
 import { fulfilOrder, sagaSteps, type SagaStep } from './saga/fulfil-order.ts';
 import { openShop } from './saga/shop.ts';
 import { openTriplock } from './saga/triplock-client.ts';

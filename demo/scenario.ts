@@ -1,5 +1,12 @@
-import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
-import { openTerminal, renderList, type Terminal, wholeNumber } from '@triplock/operator';
+import {
+  Interrupted,
+  UsageError,
+  openTerminal,
+  renderList,
+  type Terminal,
+  wholeNumber,
+} from '@triplock/command';
+import { runCommand } from '@triplock/launcher';
 import { runScenarios } from './run-scenario.ts';
 import { allScenarios, chooseScenarios } from './scenarios/all.ts';
 import { startSystem, type System } from './system.ts';

@@ -1,9 +1,5 @@
-import {
-  type CrashPointName,
-  LauncherError,
-  type ServiceEndpoint,
-  type ServiceName,
-} from '@triplock/launcher';
+import type { CrashPointName, ServiceEndpoint, ServiceName } from '@triplock/launcher';
+import { CommandError } from '@triplock/command';
 import type { System } from './system.ts';
 
 /** A crash point to arm. */
@@ -88,7 +84,7 @@ async function setCrashPoint(
   const answer = await askAdmin(service, { path, method: 'POST', token });
   if (answer.ok) return;
   const why = `${service.name} refuses crash points (${answer.status})`;
-  throw new LauncherError(`${why}: they need TRIPLOCK_MODE=demo, which \`npm run up\` sets`);
+  throw new CommandError(`${why}: they need TRIPLOCK_MODE=demo, which \`npm run up\` sets`);
 }
 
 /** How much a counter grew since it was watched. */

@@ -1,13 +1,7 @@
 import type { Endpoints } from '@triplock/launcher';
-import {
-  formatMoney,
-  formatSpan,
-  renderAudit,
-  renderTable,
-  style,
-  type AuditReport,
-  type Terminal,
-} from '@triplock/operator';
+import { formatMoney } from '@triplock/payments';
+import { formatSpan, renderTable, style, type Terminal } from '@triplock/command';
+import { renderAudit, type AuditReport } from '@triplock/inspect';
 import {
   describeInbox,
   describeLifetime,

@@ -3,7 +3,6 @@ import {
   bringUp,
   runningSystem,
   startCommand,
-  UsageError,
   usualNames,
   type BringUp,
   type Endpoints,
@@ -12,13 +11,14 @@ import {
   type ServiceName,
   type SettingsOfServices,
 } from '@triplock/launcher';
+import { UsageError, style, type Terminal } from '@triplock/command';
 import { copyLedgerFrom, openSpanner, type SpannerDatabase } from '@triplock/ledger-spanner';
 import { openForCommand, type Database, type Queryable } from '@triplock/postgres';
 import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
 import { createLogger, shareReads } from '@triplock/runtime';
 import { openTopicReader, type TopicReader } from '@triplock/transport';
 import { Kafka, logLevel } from 'kafkajs';
-import { askAuditor, style, type AuditReport, type Terminal } from '@triplock/operator';
+import { askAuditor, type AuditReport } from '@triplock/inspect';
 import { openPartner, type Partner } from './partner.ts';
 
 /** A running system, as the demo's commands work with it: from outside. */

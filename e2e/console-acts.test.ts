@@ -137,20 +137,16 @@ test(
   async (t) => {
     const { letter } = await setAside();
     const origin = `http://127.0.0.1:${await freePort()}`;
-    const service = startService(
-      t,
-      new URL('../services/operator/console/main.ts', import.meta.url),
-      {
-        TRIPLOCK_MODE: 'test',
-        ADMIN_PORT: String(await freePort()),
-        CONSOLE_PORT: new URL(origin).port,
-        CONSOLE_ORIGIN: origin,
-        DATABASE_URL: on.system.databases.console,
-        OPERATOR_DATABASE_URL: on.system.databases.operator,
-        PARTNERS_DATABASE_URL: on.system.databases.partners,
-        KAFKA_BROKERS: on.system.kafka,
-      },
-    );
+    const service = startService(t, new URL('../services/console/main.ts', import.meta.url), {
+      TRIPLOCK_MODE: 'test',
+      ADMIN_PORT: String(await freePort()),
+      CONSOLE_PORT: new URL(origin).port,
+      CONSOLE_ORIGIN: origin,
+      DATABASE_URL: on.system.databases.console,
+      OPERATOR_DATABASE_URL: on.system.databases.operator,
+      PARTNERS_DATABASE_URL: on.system.databases.partners,
+      KAFKA_BROKERS: on.system.kafka,
+    });
     await service.ready();
     const name = `viewer-${Date.now()}`;
     const added = await command('operators', 'add', name, '--role', 'viewer', '--json');

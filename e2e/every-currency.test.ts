@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { thisMachineFor } from '@triplock/launcher';
-import { renderAudit, type AuditReport } from '@triplock/operator';
+import { renderAudit, type AuditReport } from '@triplock/inspect';
 import { currencies, minorDigits, withdrawnCurrencies } from '@triplock/payments';
 import { eventually } from '@triplock/testing';
 import {

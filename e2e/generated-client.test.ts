@@ -15,9 +15,7 @@ const on = onTheSystem();
 /** What a partner writes with the client: by the names and types that were generated for it. */
 const partnersCode = `
 import { createClient } from './client/index.js';
-import {
-  createPayment, createRefund, listPayments, readPayment, readRefund, type Payment, type Problem,
-} from './index.js';
+import { createPayment, createRefund, listPayments, readPayment, readRefund, type Payment, type Problem } from './index.js';
 
 type System = { baseUrl: string; apiKey: string; keys: Record<'payment' | 'refund', string> };
 
@@ -49,7 +47,6 @@ export async function payAndRefund({ baseUrl, apiKey, keys }: System) {
 `;
 
 const wrongCode = `
-import { createPayment } from './index.js';
 createPayment({ headers: { 'Idempotency-Key': 'a' }, body: { amount: '12', currency: 'EUR' } });
 `;
 

@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
 import { bringUp, runCommand, takeDown, withLock } from '@triplock/launcher';
-import { openTerminal } from '@triplock/operator';
+import { openTerminal } from '@triplock/command';
 import {
   type PaymentKind,
   type RanFiles,

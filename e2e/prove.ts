@@ -1,5 +1,6 @@
-import { runCommand, upgradableFrom, UsageError } from '@triplock/launcher';
-import { checkHistory, openTerminal, readHistory, renderHistory } from '@triplock/operator';
+import { runCommand, upgradableFrom } from '@triplock/launcher';
+import { UsageError, openTerminal } from '@triplock/command';
+import { checkHistory, readHistory, renderHistory } from '@triplock/inspect';
 import { chooseServers, proveServers, renderServers } from './prove/claims-servers.ts';
 import { proveGate } from './prove/gate.ts';
 import { chooseGenerators, proveGenerators } from './prove/generators.ts';

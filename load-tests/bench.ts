@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { type SettingsOfServices, UsageError, runCommand } from '@triplock/launcher';
+import { type SettingsOfServices, runCommand } from '@triplock/launcher';
+import { UsageError, type Terminal, openTerminal, style, wholeNumber } from '@triplock/command';
 import type { System } from '@triplock/demo';
-import { type Terminal, openTerminal, style, wholeNumber } from '@triplock/operator';
 import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
 import { drainBacklog, mayBeAway, type Outage, renderBacklogs } from './bench/backlogs.ts';
 import {

@@ -1,5 +1,5 @@
-import { runCommand, UsageError } from '@triplock/launcher';
-import { openTerminal, wholeNumber } from '@triplock/operator';
+import { runCommand } from '@triplock/launcher';
+import { UsageError, openTerminal, wholeNumber } from '@triplock/command';
 import { compareStores, renderComparison } from './compare/compare-stores.ts';
 import { onOwnStores } from './compare/own-stores.ts';
 

@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { System } from '@triplock/demo';
 import { runCommand, withLock } from '@triplock/launcher';
-import { openTerminal, renderList, style } from '@triplock/operator';
+import { openTerminal, renderList, style } from '@triplock/command';
 import { type LoadReport, loadElsewhere, loadSystem, renderText } from './load/run-load.ts';
 import { loadScenarios, readLoadOptions } from './load/scenarios.ts';
 import { renderHtml } from './load/html-report.ts';

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type System, askAdmin, findSystem } from '@triplock/demo';
+import { CommandError, type Terminal } from '@triplock/command';
 import {
-  LauncherError,
   type ServiceName,
   type SettingsOfServices,
   bringUp,
@@ -14,7 +14,6 @@ import {
   takeDown,
   withLock,
 } from '@triplock/launcher';
-import type { Terminal } from '@triplock/operator';
 import { openForCommand } from '@triplock/postgres';
 import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'node:os';
@@ -150,15 +149,13 @@ export async function requireGateway(gateway: string, token: string): Promise<vo
   const asked = fetch(`${gateway}/v1/payments?limit=1`, { headers, signal });
   const answer = await asked.catch((error: unknown) => {
     const why = `nothing answers at ${gateway}`;
-    throw new LauncherError(`${why}: look whether the gateway runs there, and give its URL`, {
+    throw new CommandError(`${why}: look whether the gateway runs there, and give its URL`, {
       cause: error,
     });
   });
   await answer.body?.cancel();
   if (answer.status === 401) {
-    throw new LauncherError(
-      `${gateway} does not know the key: give one of its partners by --token`,
-    );
+    throw new CommandError(`${gateway} does not know the key: give one of its partners by --token`);
   }
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { followWebhooks } from '@triplock/operator';
+import { followWebhooks } from '@triplock/inspect';
 import { askAsStrangers, testControlToken } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
 import { serveCatcher } from './serve.ts';

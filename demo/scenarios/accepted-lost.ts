@@ -1,5 +1,6 @@
 import { killProcess } from '@triplock/launcher';
-import { count, recordAcknowledgement, type AuditReport, whoActs } from '@triplock/operator';
+import { count } from '@triplock/command';
+import { recordAcknowledgement, type AuditReport, whoActs } from '@triplock/inspect';
 import { openForCommand } from '@triplock/postgres';
 import { dropRecords } from '../brokers.ts';
 import { describeLedger, lookAtPayment, promiseOneEffect, untilDelivered } from '../effects.ts';

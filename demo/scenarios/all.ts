@@ -1,4 +1,4 @@
-import { UsageError } from '@triplock/launcher';
+import { UsageError } from '@triplock/command';
 import type { Scenario } from '../run-scenario.ts';
 import { acceptedLost } from './accepted-lost.ts';
 import { cancelledOrCaptured, capturedThenRefunded, capturedTwice, disputed } from './captures.ts';

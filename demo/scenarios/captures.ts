@@ -1,5 +1,10 @@
-import { formatMoney } from '@triplock/operator';
-import type { EventType, FollowUpKind, TransactionState, TxnId } from '@triplock/payments';
+import {
+  formatMoney,
+  type EventType,
+  type FollowUpKind,
+  type TransactionState,
+  type TxnId,
+} from '@triplock/payments';
 import {
   describeInbox,
   describeLedger,

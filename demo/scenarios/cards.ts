@@ -1,4 +1,5 @@
-import { count, formatMoney } from '@triplock/operator';
+import { count } from '@triplock/command';
+import { formatMoney } from '@triplock/payments';
 import {
   describeInbox,
   describeLedger,

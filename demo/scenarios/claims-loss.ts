@@ -1,5 +1,11 @@
-import { count, formatMoney, formatSpan } from '@triplock/operator';
-import { deriveTxnId, type IdempotencyKey, type PartnerId, type TxnId } from '@triplock/payments';
+import { count, formatSpan } from '@triplock/command';
+import {
+  formatMoney,
+  deriveTxnId,
+  type IdempotencyKey,
+  type PartnerId,
+  type TxnId,
+} from '@triplock/payments';
 import {
   describeInbox,
   describeLedger,

@@ -1,5 +1,5 @@
 import { systemStatus } from '@triplock/launcher';
-import type { AuditReport } from '@triplock/operator';
+import type { AuditReport } from '@triplock/inspect';
 import {
   describeInbox,
   describeLedger,

@@ -1,5 +1,5 @@
 import { bucketCount } from '@triplock/contracts';
-import { count } from '@triplock/operator';
+import { count } from '@triplock/command';
 import { bucketOf, deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
 import {
   describeInbox,

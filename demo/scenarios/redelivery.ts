@@ -1,4 +1,4 @@
-import { count } from '@triplock/operator';
+import { count } from '@triplock/command';
 import type { Queryable } from '@triplock/postgres';
 import {
   describeInbox,

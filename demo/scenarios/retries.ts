@@ -1,4 +1,4 @@
-import { count } from '@triplock/operator';
+import { count } from '@triplock/command';
 import {
   describeInbox,
   describeLedger,

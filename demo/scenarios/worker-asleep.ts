@@ -1,4 +1,4 @@
-import { formatSpan } from '@triplock/operator';
+import { formatSpan } from '@triplock/command';
 import type { IHeaders } from 'kafkajs';
 import {
   describeInbox,

@@ -5,11 +5,11 @@ import {
   homeWithout,
   namesIn,
   takeDown,
-  UsageError,
   withLock,
   type BringUp,
 } from '@triplock/launcher';
-import type { KnownScenario, Terminal } from '@triplock/operator';
+import { UsageError, type Terminal } from '@triplock/command';
+import type { KnownScenario } from '@triplock/inspect';
 import { loadStatements, openForCommand } from '@triplock/postgres';
 import type { Guards } from '../effects.ts';
 import { allScenarios } from '../scenarios/all.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UsageError } from '@triplock/launcher';
+import { UsageError } from '@triplock/command';
 import { allScenarios } from '../scenarios/all.ts';
 import type { Answer } from '../partner.ts';
 import { chooseGuard, missingGuards } from './missing-guards.ts';

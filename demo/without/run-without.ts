@@ -1,4 +1,4 @@
-import { count, formatSpan, style, type Terminal } from '@triplock/operator';
+import { count, formatSpan, style, type Terminal } from '@triplock/command';
 import type { Guards } from '../effects.ts';
 import { renderGuards, runScenario, type Scenario } from '../run-scenario.ts';
 import type { System } from '../system.ts';

@@ -1,5 +1,6 @@
-import { count, formatMoney, readAllReceipts, readReceipts, toJson } from '@triplock/operator';
-import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
+import { count, toJson } from '@triplock/command';
+import { formatMoney, deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
+import { readAllReceipts, readReceipts } from '@triplock/inspect';
 import { loadStatements } from '@triplock/postgres';
 import type { Guards } from '../effects.ts';
 import { committedOffsets, endOffsets, havePassed, total } from '../brokers.ts';

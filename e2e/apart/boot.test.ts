@@ -3,8 +3,7 @@ import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { declarations } from '@triplock/launcher';
-import type { OperatorCommand } from '@triplock/operator';
+import { declarations, type OperatorCommand } from '@triplock/launcher';
 import { compileCache, freePort, openCommands, testWebhookKeys } from '@triplock/testing';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -14,11 +13,6 @@ const required = declarations.map(({ name, settings }) => {
   const variables = Object.keys(settings).filter((each) => !('fallback' in settings[each]!));
   return [name, name === 'ingest-gateway' ? [...variables, 'REDIS_URL'] : variables] as const;
 });
-
-/** Where a service has its main file elsewhere than in a folder of its name. */
-const mains = new Map(
-  declarations.flatMap(({ name, main }) => (main ? [[name, `services/${main}`]] : [])),
-);
 
 type Boot = { code: number; output: string };
 
@@ -34,7 +28,7 @@ function boot(service: string, environment: Record<string, string>): Promise<Boo
     };
     execFile(
       process.execPath,
-      [mains.get(service) ?? `services/${service}/main.ts`],
+      [`services/${service}/main.ts`],
       options,
       (error, stdout, stderr) => {
         const [code, output] = [error === null ? 0 : error.code, stdout + stderr];

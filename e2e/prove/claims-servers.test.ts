@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { redisLines, UsageError } from '@triplock/launcher';
+import { redisLines } from '@triplock/launcher';
+import { UsageError } from '@triplock/command';
 import { chooseServers, type ProvenServers, renderServers } from './claims-servers.ts';
 import type { TestResult } from './run.ts';
 

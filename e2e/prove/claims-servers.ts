@@ -11,10 +11,9 @@ import {
   serverVariable,
   stopProcess,
   takeDown,
-  UsageError,
   withLock,
 } from '@triplock/launcher';
-import { style, type Terminal } from '@triplock/operator';
+import { UsageError, style, type Terminal } from '@triplock/command';
 import { eventually } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import type { PromiseFile } from './promises.ts';

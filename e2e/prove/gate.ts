@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { bringUp, takeDown } from '@triplock/launcher';
-import type { Terminal } from '@triplock/operator';
+import type { Terminal } from '@triplock/command';
 import { runIn } from './scratch-clone.ts';
 
 const root = resolve(import.meta.dirname, '../..');

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Endpoints, UsageError } from '@triplock/launcher';
-import type { Terminal } from '@triplock/operator';
+import type { Endpoints } from '@triplock/launcher';
+import { UsageError, type Terminal } from '@triplock/command';
 import { openForCommand } from '@triplock/postgres';
 import { eventually } from '@triplock/testing';
 import { partner } from '../test/partner.ts';

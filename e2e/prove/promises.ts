@@ -6,8 +6,8 @@ import {
   claimStores,
   type LedgerStore,
   parseLedgerStore,
-  UsageError,
 } from '@triplock/launcher';
+import { UsageError } from '@triplock/command';
 
 const folder = fileURLToPath(new URL('../', import.meta.url));
 

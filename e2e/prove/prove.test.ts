@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { claimStores, upgradableFrom, UsageError } from '@triplock/launcher';
+import { claimStores, upgradableFrom } from '@triplock/launcher';
+import { UsageError } from '@triplock/command';
 import {
   campaignLines,
   chooseCampaign,

@@ -12,7 +12,7 @@ import {
   usualNames,
   withLock,
 } from '@triplock/launcher';
-import { renderTable, style, type Terminal } from '@triplock/operator';
+import { renderTable, style, type Terminal } from '@triplock/command';
 import { Kafka, logLevel } from 'kafkajs';
 import {
   type Column,

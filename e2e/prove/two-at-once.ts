@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { type Endpoints, isSameProcess, startTimeOf, UsageError } from '@triplock/launcher';
-import type { Terminal } from '@triplock/operator';
+import { type Endpoints, isSameProcess, startTimeOf } from '@triplock/launcher';
+import { UsageError, type Terminal } from '@triplock/command';
 import { eventually } from '@triplock/testing';
 import { newKey, partner } from '../test/partner.ts';
 import { runIn } from './scratch-clone.ts';

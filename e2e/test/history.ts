@@ -6,7 +6,7 @@ import {
   openHistory,
   readHistory,
   renderHistory,
-} from '@triplock/operator';
+} from '@triplock/inspect';
 import { eventually } from '@triplock/testing';
 import { type Setup, command, home } from './system.ts';
 import { type Partner, partner } from './partner.ts';

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { Agent, createServer, request as httpRequest } from 'node:http';
 import type { Endpoints } from '@triplock/launcher';
-import type { HistoryRecorder } from '@triplock/operator';
+import type { HistoryRecorder } from '@triplock/inspect';
 import { followUpKinds } from '@triplock/payments';
 import { eventually } from '@triplock/testing';
 import { once } from 'node:events';

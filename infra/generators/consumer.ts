@@ -81,8 +81,8 @@ function watched({ name }: Facts): readonly Insertion[] {
 
 /** Its line in a payment's trace. */
 function traced({ name }: Facts): readonly Insertion[] {
-  const file = 'services/operator/effects.ts';
-  const statements = 'services/operator/effects.sql';
+  const file = 'libs/inspect/effects.ts';
+  const statements = 'libs/inspect/effects.sql';
   const own = `${name[0]!.toUpperCase()}${name.slice(1)}`;
   return [
     {
@@ -109,7 +109,7 @@ LEFT JOIN ${name}.cursors ${name}_cursor
 `,
     },
     {
-      file: 'services/operator/console/payment-layers.ts',
+      file: 'services/console/payments/payment-layers.ts',
       after: `    isPastFeed: json.flag,\n`,
       text: `    ${name}Rows: json.whole,\n    ${name}ReceivedAt: json.orNull(json.time),\n    isPast${own}: json.flag,\n`,
     },

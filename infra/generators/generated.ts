@@ -3,7 +3,7 @@ import { join, relative, resolve } from 'node:path';
 import { describeGateway } from '@triplock/ingest-gateway/generated';
 import { filesOfServices, type GeneratedFile } from '@triplock/launcher';
 import { dashboardFiles } from '@triplock/observability';
-import { description } from '@triplock/operator/generated';
+import { description } from '@triplock/console/generated';
 
 const root = resolve(import.meta.dirname, '../..');
 

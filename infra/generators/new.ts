@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { runCommand, UsageError } from '@triplock/launcher';
+import { runCommand } from '@triplock/launcher';
+import { UsageError } from '@triplock/command';
 import { refuseWords } from './names.mjs';
 
 const root = resolve(import.meta.dirname, '../..');

@@ -10,7 +10,8 @@ import {
 import { bringUpContainers } from './containers/start.ts';
 import { howEnded, isSameRun } from './ends.ts';
 import { type Endpoints, partEndpoints, type PartEndpoints, systemEndpoints } from './endpoints.ts';
-import { Interrupted, LauncherError, PartMissing } from './errors.ts';
+import { Interrupted, CommandError } from '@triplock/command';
+import { PartMissing } from './errors.ts';
 import {
   cloneFolder,
   createHome,
@@ -96,7 +97,7 @@ export type Beside = { parts: Addresses; names: Names };
  * only what is missing, such as a process that was killed. Services of another clone, or with other
  * settings, are replaced one process after the other.
  *
- * @throws LauncherError when a part cannot be had, a port that was asked for is taken, or a process
+ * @throws CommandError when a part cannot be had, a port that was asked for is taken, or a process
  * does not get ready; what runs by then goes on running.
  */
 export async function bringUp(options: BringUp = {}): Promise<Endpoints> {
@@ -154,7 +155,7 @@ export type EndedRun = { name: string; run: ProcessIdentity; inARow: number; why
  * but for the parts: one that is not there was perhaps killed on purpose, and stays as it is. Does
  * nothing where somebody has seen to it meanwhile: has started it, or taken the home down.
  *
- * @throws LauncherError when a part is away, or the process does not get ready.
+ * @throws CommandError when a part is away, or the process does not get ready.
  */
 export async function startAgain(
   { name, run, inARow, why }: EndedRun,
@@ -328,8 +329,8 @@ async function containersInstead(
   try {
     return await inContainers(session, options);
   } catch (error) {
-    if (!(error instanceof LauncherError)) throw error;
-    throw new LauncherError(`${missing.message}\nNor in containers: ${error.message}`, {
+    if (!(error instanceof CommandError)) throw error;
+    throw new CommandError(`${missing.message}\nNor in containers: ${error.message}`, {
       cause: error,
     });
   }
@@ -338,10 +339,10 @@ async function containersInstead(
 function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
   if (Object.keys(options.settings ?? {}).length > 0) {
     const why = 'containers are given their settings by docker-compose.yml';
-    throw new LauncherError(`${why}: --parts native takes others, in another --home`);
+    throw new CommandError(`${why}: --parts native takes others, in another --home`);
   }
   if (options.only !== undefined) {
-    throw new LauncherError('containers are started one by one by `docker compose up -d NAME`');
+    throw new CommandError('containers are started one by one by `docker compose up -d NAME`');
   }
   const stores = storesOf(session, options);
   return bringUpContainers(session, { stores, replicas: options.replicas });

@@ -1,4 +1,4 @@
-import { UsageError } from './errors.ts';
+import { UsageError } from '@triplock/command';
 
 /** Where the gateways keep their claims. */
 export type ClaimStore = (typeof claimStores)[number];

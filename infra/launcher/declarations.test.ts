@@ -11,7 +11,7 @@ import { cloneFolder } from './home.ts';
 import { type Service, services } from './service-table.ts';
 import { redisRights } from './parts/redis.ts';
 import { kafkaRights, pubsubRights, shownRights, type KafkaRight } from './test/broker-rights.ts';
-import { checkServices, declarations, folderOf, type DeclaredService } from './services.ts';
+import { checkServices, declarations, type DeclaredService } from './services.ts';
 import { containerOf } from './test/containers.ts';
 import type { Wiring } from './wiring.ts';
 
@@ -127,8 +127,7 @@ test('each crash point is declared by one service, which reaches it, docs/failur
   const [, windows = ''] = read('docs/failures.md').split('## Every crash window');
   const rows = [...windows.matchAll(/^\| .*? \| `([a-z.-]+)` *\|/gm)].map(([, point]) => point);
   assert.deepEqual(rows.toSorted(), declared.toSorted(), 'docs/failures.md: what is durable there');
-  for (const { crashPoints, ...service } of declarations) {
-    const name = folderOf(service);
+  for (const { crashPoints, name } of declarations) {
     const texts = sources(`services/${name}/**/*.ts`).map(read).join('\n');
     const reached = [...texts.matchAll(/\breached\('([\w.-]+)'\)/g)].map(([, point]) => point);
     const others = reached.filter((point) => !crashPoints.some((each) => each === point));
@@ -153,7 +152,7 @@ test('each of the thirty invariants is looked for by checks that exist, or shown
   const histories = ['history.ts', 'compare-with-layers.ts'];
   const sources = [
     'services/auditor/checks.ts',
-    ...histories.map((file) => `services/operator/history/${file}`),
+    ...histories.map((file) => `libs/inspect/history/${file}`),
   ];
   const known = sources.map(read).join('\n');
   for (const [, number, checks = '', tests = ''] of rows) {
@@ -247,7 +246,7 @@ test('each metric in docs/observability.md is of a service that declares how it 
 
 test('whoever looks into the inbox of more than one consumer looks into all of them', () => {
   const inboxes = declarations.filter(({ inbox }) => inbox).map(({ schema }) => `${schema}.inbox`);
-  const readers = ['demo', 'services', 'infra/launcher'].flatMap((folder) =>
+  const readers = ['demo', 'services', 'libs/inspect', 'infra/launcher'].flatMap((folder) =>
     sources(`${folder}/**/*.{sql,ts}`),
   );
   const several = readers

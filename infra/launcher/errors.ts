@@ -1,23 +1,7 @@
-import * as operator from '@triplock/operator';
-
-/**
- * Something the person at the keyboard can act on: shown as it is, without a stack; exit code 1.
- */
-export class LauncherError extends operator.CommandError {
-  override name = 'LauncherError';
-}
-
-/** A command called in a way it does not know; exit code 2. */
-export class UsageError extends LauncherError {
-  override name = 'UsageError';
-  override readonly exitCode = 2;
-}
-
-/** A Ctrl-C, with a sentence about what the command left behind; exit code 130. */
-export class Interrupted extends operator.Interrupted {}
+import { CommandError } from '@triplock/command';
 
 /** A part that cannot be had here as a process. */
-export class PartMissing extends LauncherError {
+export class PartMissing extends CommandError {
   override name = 'PartMissing';
 }
 
@@ -39,4 +23,4 @@ export function missingPart(part: {
 }
 
 /** No container engine answers where one is needed. */
-export class NoEngine extends LauncherError {}
+export class NoEngine extends CommandError {}

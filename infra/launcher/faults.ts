@@ -1,7 +1,7 @@
 import { docker } from './containers/engine.ts';
 import { type ContainerRecord, containersOf } from './containers/records.ts';
 import { orderEnd } from './ends.ts';
-import { LauncherError } from './errors.ts';
+import { CommandError } from '@triplock/command';
 import { type Home, homeAt } from './home.ts';
 import { isSameProcess } from './processes/identity.ts';
 import {
@@ -93,7 +93,7 @@ function recordOf({ home, name }: Target): ProcessRecord {
   const running = Object.values(processes)
     .filter(isSameProcess)
     .map((each) => each.name);
-  throw new LauncherError(`no process ${name} runs here; running: ${running.join(', ') || 'none'}`);
+  throw new CommandError(`no process ${name} runs here; running: ${running.join(', ') || 'none'}`);
 }
 
 /** A container of a home, by the name of the process that it stands for. */
@@ -137,5 +137,5 @@ async function runningContainer({ home, name }: ContainerTarget): Promise<Contai
   const found = running.find((each) => each.name === name);
   if (found !== undefined) return found;
   const names = running.map((each) => each.name).join(', ') || 'none';
-  throw new LauncherError(`no container of ${name} runs here; running: ${names}`);
+  throw new CommandError(`no container of ${name} runs here; running: ${names}`);
 }

@@ -8,11 +8,11 @@ import {
   settingsInFiles,
   writtenAt,
 } from './containers/network.ts';
-import { LauncherError } from './errors.ts';
+import { CommandError } from '@triplock/command';
 import { cloneFolder } from './home.ts';
 import { databaseUrls } from './provision/database.ts';
 import { heapWithin, services } from './service-table.ts';
-import { declarations, folderOf, isConsumer, mainOf, type DeclaredService } from './services.ts';
+import { declarations, isConsumer, type DeclaredService } from './services.ts';
 import { simulatedStripe } from './stripe.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
 
@@ -25,7 +25,7 @@ export type GeneratedFile = { path: string; text: string };
  *
  * @param clone where they are read.
  * @param declared made from these instead of the services that are listed.
- * @throws LauncherError when a file has lost its marks.
+ * @throws CommandError when a file has lost its marks.
  */
 export function filesOfServices(
   clone = cloneFolder,
@@ -39,10 +39,8 @@ export function filesOfServices(
   const folders = mountedFolders(declared);
   return [
     file('libs/postgres/migration-sets.ts', {
-      schemas: declared.flatMap(({ schema, inbox, ...service }) =>
-        schema
-          ? `{ service: '${folderOf(service)}', schema: '${schema}', inbox: ${inbox === true} },`
-          : [],
+      schemas: declared.flatMap(({ name, schema, inbox }) =>
+        schema ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true} },` : [],
       ),
     }),
     file('libs/postgres/access.ts', {
@@ -50,19 +48,19 @@ export function filesOfServices(
         role ? `${role}: ${connections ?? 0},` : [],
       ),
     }),
-    file('services/operator/config.ts', {
+    file('libs/inspect/config.ts', {
       subscriptions: declared.flatMap(({ events }) =>
         events?.does === 'receive' ? `'${events.subscription}',` : [],
       ),
     }),
-    file('services/operator/lacking-events.sql', {
+    file('libs/inspect/lacking-events.sql', {
       inboxes: declared.flatMap(({ schema, inbox }) =>
         inbox
           ? `OR NOT EXISTS (SELECT FROM ${schema}.inbox WHERE inbox.event_id = event.event_id)`
           : [],
       ),
     }),
-    file('services/operator/dead-letters.sql', {
+    file('libs/inspect/dead-letters.sql', {
       refused: declared.flatMap(({ schema, inbox }) =>
         inbox ? `UNION ALL SELECT * FROM ${schema}.refused_messages` : [],
       ),
@@ -94,7 +92,7 @@ function fill(
   const end = `${comment} --- end of ${part}`;
   const found = new RegExp(`^( *)${begin}.*\\n[^]*?^ *${end}\\n`, 'm').exec(text);
   if (found === null) {
-    throw new LauncherError(`${path} lacks the marks '${begin}' and '${end}': put them back`);
+    throw new CommandError(`${path} lacks the marks '${begin}' and '${end}': put them back`);
   }
   const [whole, indent = ''] = found;
   const mark = whole.slice(0, whole.indexOf('\n'));
@@ -114,13 +112,12 @@ const sharesBehindOthers = 340;
 function composeService(service: DeclaredService): string[] {
   const { name, memoryMiB, ledger, callsPartners } = service;
   const ports = publishedPorts(service);
-  const [, workspace, ...main] = mainOf(service).split('/');
   return [
     `${name}:`,
     '  <<: *service',
-    `  image: triplock/${workspace}`,
-    `  build: { <<: *image, args: { WORKSPACE: services/${workspace} } }`,
-    `  command: [node, ${[...heapWithin(memoryMiB), main.join('/')].join(', ')}]`,
+    `  image: triplock/${name}`,
+    `  build: { <<: *image, args: { WORKSPACE: services/${name} } }`,
+    `  command: [node, ${[...heapWithin(memoryMiB), 'main.ts'].join(', ')}]`,
     `  mem_limit: ${memoryMiB}m`,
     ...(isConsumer(service) ? [`  cpu_shares: ${sharesBehindOthers}`] : []),
     `  volumes: ['for-${name}:/run/triplock:ro']`,

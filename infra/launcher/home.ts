@@ -16,7 +16,7 @@ import {
 import { join, resolve, sep } from 'node:path';
 import { generateSealingKey } from '@triplock/runtime';
 import { makeDataFolder } from './data-in-memory.ts';
-import { UsageError } from './errors.ts';
+import { UsageError } from '@triplock/command';
 import { usualPartsCache } from './parts/installed.mjs';
 
 /** The clone this code lies in. */

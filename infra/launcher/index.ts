@@ -7,6 +7,7 @@ export {
   parseParts,
 } from './choices.ts';
 export type { Command } from './processes/start.ts';
+export type { OperatorCommand } from '@triplock/operator';
 export { runCommand } from './commands/run-command.ts';
 export { homeWithout, type PartnerCredentials, startCommand } from './home.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
@@ -19,7 +20,6 @@ export {
   stopProcess,
   type Target,
 } from './faults.ts';
-export { Interrupted, LauncherError, UsageError } from './errors.ts';
 export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
 export {

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compose, ComposeFailed, dockerOutput } from './containers/engine.ts';
 import { containersOf } from './containers/records.ts';
-import { LauncherError, UsageError } from './errors.ts';
+import { CommandError, UsageError } from '@triplock/command';
 import type { Target } from './faults.ts';
 import { type Home, homeAt, startCommand } from './home.ts';
 import { serviceOf } from './services.ts';
@@ -38,7 +38,7 @@ export async function showContainerLogs(
   const names = (await containersOf(home)).map((each) => each.name);
   if (names.length === 0) {
     const up = startCommand(home.folder);
-    throw new LauncherError(`there are no containers of this home: \`${up}\` starts them`);
+    throw new CommandError(`there are no containers of this home: \`${up}\` starts them`);
   }
   if (name !== undefined && !names.some((each) => each === name || serviceOf(each) === name)) {
     throw new UsageError(`there is no log of '${name}'; there are: ${names.sort().join(', ')}`);
@@ -52,6 +52,6 @@ export async function showContainerLogs(
   try {
     await compose({ home, args: ['logs', ...options, ...one, ...services], signal, show });
   } catch (error) {
-    throw error instanceof ComposeFailed ? new LauncherError(error.message) : error;
+    throw error instanceof ComposeFailed ? new CommandError(error.message) : error;
   }
 }

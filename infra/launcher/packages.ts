@@ -11,7 +11,7 @@ import {
   symlinkSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { UsageError } from './errors.ts';
+import { UsageError } from '@triplock/command';
 import { cloneFolder, defaultHome } from './home.ts';
 
 /** A commit's code in a folder of its own, with this clone's packages. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { LauncherError, UsageError } from './errors.ts';
+import { CommandError, UsageError } from '@triplock/command';
 import { defaultHome, homeAt, readJson, type Home } from './home.ts';
 import { rewrite, take, thisProcess, type Owner } from './lock.ts';
 import { isSameProcess } from './processes/identity.ts';
@@ -26,7 +26,7 @@ const elsewhere = { from: 20_000, count: 10_000 };
 /**
  * The ports of a process: those it had before, else the usual ones, else free ones, and says so.
  *
- * @throws LauncherError when a port that was asked for is taken.
+ * @throws CommandError when a port that was asked for is taken.
  */
 export async function choosePorts(
   session: Session,
@@ -42,14 +42,14 @@ export async function choosePorts(
 /**
  * Makes every choice of ports that something is about to need, before any of it starts.
  *
- * @throws LauncherError that names all that are taken.
+ * @throws CommandError that names all that are taken.
  */
 export async function chooseFirst(choices: readonly (() => Promise<unknown>)[]): Promise<void> {
-  const problems: LauncherError[] = [];
+  const problems: CommandError[] = [];
   // One after the other, so that no two are given the same free port.
   for (const choose of choices) {
     await choose().catch((error: unknown) => {
-      if (!(error instanceof LauncherError)) throw error;
+      if (!(error instanceof CommandError)) throw error;
       problems.push(error);
     });
   }
@@ -57,7 +57,7 @@ export async function chooseFirst(choices: readonly (() => Promise<unknown>)[]):
     if (problems[0] !== undefined) throw problems[0];
     return;
   }
-  throw new LauncherError(problems.map(({ message }) => message).join('\n'));
+  throw new CommandError(problems.map(({ message }) => message).join('\n'));
 }
 
 /** The port that the environment asks for, if it does. */
@@ -82,7 +82,7 @@ async function choosePort(session: Session, key: string, request: PortRequest): 
   if (asked !== undefined) {
     if (!reservations.reserve(asked) || !(await isFree(asked))) {
       const why = `port ${asked} for ${key} is taken`;
-      throw new LauncherError(
+      throw new CommandError(
         `${why}: end what listens there, or set ${request.variable} to another port`,
       );
     }
@@ -95,7 +95,7 @@ async function choosePort(session: Session, key: string, request: PortRequest): 
   let chosen = first;
   for (let step = 0; !(await isOurs(chosen)); step += 1) {
     if (step === elsewhere.count)
-      throw new LauncherError(`no free port for ${key}: set ${request.variable} to one`);
+      throw new CommandError(`no free port for ${key}: set ${request.variable} to one`);
     chosen = elsewhere.from + ((start - elsewhere.from + step) % elsewhere.count);
   }
   if (chosen !== first) report(`${key}: port ${first} is taken, using ${chosen}`);
@@ -180,12 +180,12 @@ function isAnothers({ home, launcher }: Reservation, mine: Reservation): boolean
   return Object.values(readState(homeAt(home)).processes).some(isSameProcess);
 }
 
-/** @throws LauncherError where the folder is another user's, who knew its name. */
+/** @throws CommandError where the folder is another user's, who knew its name. */
 function ensureFolder(): void {
   mkdirSync(reservationsFolder, { recursive: true, mode: 0o700 });
   const { uid } = lstatSync(reservationsFolder);
   if (lstatSync(reservationsFolder).isDirectory() && uid === (process.getuid?.() ?? uid)) return;
-  throw new LauncherError(
+  throw new CommandError(
     `${reservationsFolder} should be a folder of this user: look at it and remove it`,
   );
 }

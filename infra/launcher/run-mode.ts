@@ -1,6 +1,6 @@
 import type { RunMode } from './choices.ts';
 import { askEngine, missingImages } from './containers/engine.ts';
-import { LauncherError } from './errors.ts';
+import { CommandError } from '@triplock/command';
 import { allParts } from './parts/start-parts.ts';
 import type { Report, Session } from './session.ts';
 
@@ -11,7 +11,7 @@ export type Chosen = { parts: RunMode; otherwise?: 'docker' };
  * How the home runs. Its data is in the volumes of the one or in the folder of the other.
  *
  * @param asked `choose`: as it runs already, or as what is there on this machine makes wise.
- * @throws LauncherError when it has data of the other.
+ * @throws CommandError when it has data of the other.
  */
 export async function runModeOf(
   { state, report }: Session,
@@ -20,7 +20,7 @@ export async function runModeOf(
   const before = state.parts;
   if (asked === 'choose') return before === undefined ? chooseParts(report) : { parts: before };
   if (asked !== undefined && before !== undefined && asked !== before) {
-    throw new LauncherError(
+    throw new CommandError(
       `this home runs with --parts ${before} and its data does not move: take another --home, or forget the data (npm run down -- --volumes)`,
     );
   }

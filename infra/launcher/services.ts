@@ -1,14 +1,14 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { auditor } from '@triplock/auditor/service';
 import { ingestGateway } from '@triplock/ingest-gateway/service';
 import { ledgerWorker } from '@triplock/ledger-worker/service';
-import { operatorConsole } from '@triplock/operator/service';
+import { operatorConsole } from '@triplock/console/service';
 import { outboxDispatcher } from '@triplock/outbox-dispatcher/service';
 import { partnerNotifier } from '@triplock/partner-notifier/service';
 import type { ServiceDeclaration } from '@triplock/runtime';
 import { settlementFeed } from '@triplock/settlement-feed/service';
-import { LauncherError } from './errors.ts';
+import { CommandError } from '@triplock/command';
 
 /**
  * The services of the pipeline, a line each, in the order in which `down` stops them: first those
@@ -53,16 +53,9 @@ export type RoleOfService = Extract<
   ? Name
   : never;
 
-type Located = Pick<DeclaredService, 'name' | 'main'>;
-
 /** Its main file, from the clone's root. */
-export function mainOf({ name, main = `${name}/main.ts` }: Located): string {
-  return `services/${main}`;
-}
-
-/** Its folder in services/, where its migrations are. */
-export function folderOf(service: Located): string {
-  return dirname(mainOf(service)).replace('services/', '');
+export function mainOf({ name }: Pick<DeclaredService, 'name'>): string {
+  return `services/${name}/main.ts`;
 }
 
 /** Whether it works on what was published: everybody who waits for a payment has the answer. */
@@ -91,7 +84,7 @@ export function serviceOf(name: string): string {
  * Has every service declared, and room for a second one of each beside its ports.
  *
  * @param others what else listens beside the services, and where.
- * @throws LauncherError that names the file to mend and the next step.
+ * @throws CommandError that names the file to mend and the next step.
  */
 export function checkServices(
   cloneFolder: string,
@@ -102,7 +95,7 @@ export function checkServices(
     ...problemsOfFolders(join(cloneFolder, 'services'), listed),
     ...problemsOfPorts(listed, others),
   ];
-  if (problems.length > 0) throw new LauncherError(problems.join('\n'));
+  if (problems.length > 0) throw new CommandError(problems.join('\n'));
 }
 
 const list = 'infra/launcher/services.ts';
@@ -123,7 +116,7 @@ function problemsOfFolders(folder: string, listed: readonly DeclaredService[]): 
     return isListed(name) ? [] : `services/${name}/service.ts is not listed: add a line to ${list}`;
   });
   const gone = listed
-    .filter(({ name, main }) => (main ? !existsSync(join(folder, main)) : !runs.includes(name)))
+    .filter(({ name }) => !runs.includes(name))
     .map(({ name }) => `${list} lists ${name}, and there is no services/${name}: remove its line`);
   return [...undeclared, ...gone];
 }

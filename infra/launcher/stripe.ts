@@ -1,4 +1,4 @@
-import { LauncherError } from './errors.ts';
+import { CommandError } from '@triplock/command';
 
 /** Whom cards are charged at, and as whom. */
 export type StripeAccount = {
@@ -24,7 +24,7 @@ export const simulator = 'stripe-simulator';
  * what it decided later where the environment also gives the secret that it signs that with.
  *
  * @param ports those of the worker that webhooks go to and of the simulator, where they run here.
- * @throws LauncherError for a key that would charge real cards.
+ * @throws CommandError for a key that would charge real cards.
  */
 export function chooseStripe(ports: {
   webhooks: number | undefined;
@@ -45,7 +45,7 @@ export function chooseStripe(ports: {
 /**
  * Stripe itself, for a test key of it; `undefined` when there is no key.
  *
- * @throws LauncherError for a key that would charge real cards.
+ * @throws CommandError for a key that would charge real cards.
  */
 export function givenStripe(key: string | undefined): StripeAccount | undefined {
   const apiKey = key?.trim();
@@ -53,7 +53,7 @@ export function givenStripe(key: string | undefined): StripeAccount | undefined 
     return { origin: 'given', url: stripeUrl, apiKey };
   }
   if (apiKey) {
-    throw new LauncherError(
+    throw new CommandError(
       'STRIPE_API_KEY is no test key: give one that begins with sk_test_ or rk_test_, or none for the simulator',
     );
   }

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
 import { forgetData, leadsElsewhere } from './data-in-memory.ts';
-import { UsageError } from './errors.ts';
+import { UsageError } from '@triplock/command';
 import {
   compiledCode,
   defaultHome,

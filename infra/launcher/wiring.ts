@@ -1,5 +1,5 @@
 import type { ClaimStore, LedgerStore } from './choices.ts';
-import { LauncherError } from './errors.ts';
+import { CommandError } from '@triplock/command';
 import type { Names } from './names.ts';
 import type { Addresses } from './parts/part.ts';
 import { pubsubProject } from './parts/pubsub.ts';
@@ -184,7 +184,7 @@ function claimSettings(
 /** The table of the claims in the server that stands for DynamoDB. */
 export function claimsTableIn({ dynamodb: emulator }: Addresses) {
   if (emulator === undefined) {
-    throw new LauncherError('claims in dynamodb need a DynamoDB, and none runs here');
+    throw new CommandError('claims in dynamodb need a DynamoDB, and none runs here');
   }
   return { region: 'eu-central-1', table: 'triplock-claims', emulator };
 }
@@ -213,7 +213,7 @@ function ledgerSettings(wiring: Wiring): Readonly<Record<string, string>> {
 /** The ledger's database in the Spanner emulator. */
 export function spannerDatabaseIn({ spanner }: Addresses, { database }: Names) {
   if (spanner === undefined) {
-    throw new LauncherError(
+    throw new CommandError(
       'a ledger in spanner needs the Spanner emulator, which does not run here',
     );
   }

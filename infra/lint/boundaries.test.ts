@@ -9,6 +9,7 @@ type Kind =
   | 'adapter'
   | 'store'
   | 'wiring'
+  | 'inspect'
   | 'testing'
   | 'service'
   | 'operator'
@@ -20,7 +21,8 @@ type Row = { folder: string; may: readonly Kind[]; mayInTests: readonly Kind[] }
 
 const inner: readonly Kind[] = ['domain', 'contract', 'kit'];
 const libs: readonly Kind[] = [...inner, 'adapter', 'store', 'wiring'];
-const outside: readonly Kind[] = [...libs, 'testing', 'operator', 'infra'];
+const ofInspect: readonly Kind[] = [...libs, 'inspect'];
+const outside: readonly Kind[] = [...ofInspect, 'testing', 'infra'];
 const mayInTests: readonly Kind[] = ['testing'];
 
 /** The house's table a second time, on purpose: the rule's own copy is what is being tested. */
@@ -31,10 +33,15 @@ const house: Record<Kind, Row> = {
   adapter: { folder: 'libs/claims', may: inner, mayInTests },
   store: { folder: 'libs/once', may: [...inner, 'adapter', 'store'], mayInTests },
   wiring: { folder: 'libs/consumer', may: [...inner, 'adapter', 'store'], mayInTests },
+  inspect: { folder: 'libs/inspect', may: libs, mayInTests },
   testing: { folder: 'libs/testing', may: [...inner, 'store'], mayInTests: [] },
-  service: { folder: 'services/ingest-gateway', may: libs, mayInTests },
-  operator: { folder: 'services/operator', may: libs, mayInTests },
-  infra: { folder: 'infra/observability', may: [...outside, 'service'], mayInTests: [] },
+  service: { folder: 'services/ingest-gateway', may: ofInspect, mayInTests },
+  operator: { folder: 'services/operator', may: ofInspect, mayInTests },
+  infra: {
+    folder: 'infra/observability',
+    may: [...outside, 'operator', 'service'],
+    mayInTests: [],
+  },
   demo: { folder: 'demo', may: outside, mayInTests: [] },
   e2e: { folder: 'e2e', may: [...outside, 'demo'], mayInTests: [] },
   'load-tests': { folder: 'load-tests', may: [...outside, 'demo'], mayInTests: [] },
@@ -48,6 +55,7 @@ const doors: Record<Kind, string> = {
   adapter: '@triplock/ledger',
   store: '@triplock/claims-postgres',
   wiring: '@triplock/ledgers',
+  inspect: '@triplock/inspect',
   testing: '@triplock/testing',
   service: '@triplock/auditor/service',
   operator: '@triplock/operator',
@@ -61,6 +69,7 @@ const kinds = Object.keys(house) as Kind[];
 const ofOneProject: readonly Kind[] = [
   'domain',
   'contract',
+  'inspect',
   'testing',
   'operator',
   'demo',

@@ -4,7 +4,7 @@ import { judgeImports, type Rule, type RuleContext } from './rule.ts';
 import { packageOf, projectAt, workspaceAround, type Project } from './projects.ts';
 
 const inner = ['domain', 'contract', 'kit'];
-const house = [...inner, 'adapter', 'store', 'wiring'];
+const house = [...inner, 'adapter', 'store', 'wiring', 'inspect'];
 
 /** Who may import whom, by the `kind:` tag of each package.json: ADR 11 says why. */
 const arrows: Readonly<Record<string, readonly string[]>> = {
@@ -16,19 +16,21 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   store: [...inner, 'adapter', 'store'],
   // Also the lists of stores, which open the one that the settings name.
   wiring: [...inner, 'adapter', 'store'],
+  // What commands, pages and proofs know alike of a system.
+  inspect: [...inner, 'adapter', 'store', 'wiring'],
   testing: [...inner, 'store'],
   service: house,
-  // A service whose commands others call too.
+  // The operators' commands, which the launcher calls for the system on this machine.
   operator: house,
   // The launcher reads what each service declares of itself.
   infra: [...house, 'testing', 'operator', 'service', 'infra'],
-  demo: [...house, 'testing', 'operator', 'infra'],
-  e2e: [...house, 'testing', 'operator', 'infra', 'demo'],
-  'load-tests': [...house, 'testing', 'operator', 'infra', 'demo'],
+  demo: [...house, 'testing', 'infra'],
+  e2e: [...house, 'testing', 'infra', 'demo'],
+  'load-tests': [...house, 'testing', 'infra', 'demo'],
 };
 
 /** These take the test equipment into their tests, and only there. */
-const testedOnRealStores = ['adapter', 'store', 'wiring', 'service', 'operator'];
+const testedOnRealStores = ['adapter', 'store', 'wiring', 'inspect', 'service', 'operator'];
 
 /** Where the clients of stores and brokers may be imported. */
 export const driverHomes = [

@@ -288,3 +288,17 @@ export function mayLookLikeCard(exempt: CardNumbersIn, field: string): boolean {
   if (isExemptEverywhere(exempt)) return true;
   return exempt.some((each) => each === field || field.startsWith(`${each}.`));
 }
+
+const runOfDigits = /\d(?:[^\p{L}\d]{0,3}\d){11,}/gu;
+/** What stands in the place of one. */
+export const cardNumberMask = '[card number masked]';
+
+/**
+ * A text without what looks like a card's number. Partners may be allowed to send such, and then it
+ * is kept; a person who looks at a payment has no need of it (PCI DSS 4.0, requirement 3.4.1).
+ */
+export function maskCardNumbers(text: string): string {
+  if (!hasCardNumber(text)) return text;
+  const rest = text.replaceAll(runOfDigits, (run) => (hasCardNumber(run) ? cardNumberMask : run));
+  return hasCardNumber(rest) ? cardNumberMask : rest;
+}

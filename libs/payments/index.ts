@@ -1,3 +1,4 @@
+export * from './amounts.ts';
 export * from './card-numbers.ts';
 export * from './currencies.ts';
 export * from './identity.ts';

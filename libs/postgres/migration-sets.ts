@@ -9,7 +9,7 @@ const serviceSchemas = [
   { service: 'partner-notifier', schema: 'notifier', inbox: true },
   { service: 'settlement-feed', schema: 'settlement', inbox: true },
   { service: 'auditor', schema: 'auditor', inbox: false },
-  { service: 'operator/console', schema: 'console', inbox: false },
+  { service: 'console', schema: 'console', inbox: false },
   // --- end of schemas
 ] as const;
 

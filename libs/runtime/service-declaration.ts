@@ -26,8 +26,6 @@ export type DeclaredPort = {
 export type ServiceDeclaration = {
   /** Also its folder in services/, its container, and the label `service` of its metrics. */
   name: string;
-  /** Its main file from services/, where that is not `NAME/main.ts`. */
-  main?: `${string}/main.ts`;
   /** One of it whatever `--replicas` says: no work is shared out among several. */
   copies?: 'one';
   ports: readonly DeclaredPort[];

@@ -1,12 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { System } from '@triplock/demo';
-import {
-  askAuditor,
-  formatSpan,
-  renderTable,
-  type AuditReport,
-  type Terminal,
-} from '@triplock/operator';
+import { askAuditor, type AuditReport } from '@triplock/inspect';
+import { formatSpan, renderTable, type Terminal } from '@triplock/command';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { describeRig, type Rig } from '../systems.ts';
 import { startHelper } from './helper-process.ts';

@@ -1,5 +1,5 @@
 import { type System, auditSystem } from '@triplock/demo';
-import { renderTable, style, type Terminal } from '@triplock/operator';
+import { renderTable, style, type Terminal } from '@triplock/command';
 import type { Rig, RunOnly } from '../systems.ts';
 import { openServerCounts } from './counts.ts';
 import {

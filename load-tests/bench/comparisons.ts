@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { checkOut, type SettingsOfServices } from '@triplock/launcher';
 import type { System } from '@triplock/demo';
-import { renderTable, style } from '@triplock/operator';
+import { renderTable, style } from '@triplock/command';
 import { openForCommand } from '@triplock/postgres';
 import { describeRig, onOwnSystem, type Launcher, type Listening, type Rig } from '../systems.ts';
 import { payModel } from './audit-at-size.ts';

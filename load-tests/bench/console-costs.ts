@@ -1,14 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { System } from '@triplock/demo';
 import type { ServiceName } from '@triplock/launcher';
-import {
-  askFigures,
-  figuresPath,
-  readFigures,
-  renderTable,
-  style,
-  type Terminal,
-} from '@triplock/operator';
+import { askFigures, figuresPath, readFigures } from '@triplock/inspect';
+import { renderTable, style, type Terminal } from '@triplock/command';
 import { deriveEventId, type TxnId } from '@triplock/payments';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { describeRig, readMetrics, type Rig } from '../systems.ts';

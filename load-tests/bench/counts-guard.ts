@@ -1,6 +1,6 @@
 import { type System, auditSystem } from '@triplock/demo';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
-import { renderTable, style, type Terminal } from '@triplock/operator';
+import { renderTable, style, type Terminal } from '@triplock/command';
 import { type Rig, type RunOnly, describeRig, newRun } from '../systems.ts';
 import { countsBetween, openServerCounts, type CountReader, type ServerCounts } from './counts.ts';
 import { openConnections, requestOf, type Connection } from './load-generator.ts';

@@ -1,4 +1,4 @@
-import type { Terminal } from '@triplock/operator';
+import type { Terminal } from '@triplock/command';
 import { loadStatements, openForCommand, type Database } from '@triplock/postgres';
 
 const sql = loadStatements(import.meta.url, 'many-payments.sql', [

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sumSeries, type System } from '@triplock/demo';
-import { declarations, systemStatus, UsageError, type ServiceName } from '@triplock/launcher';
-import { wholeNumber } from '@triplock/operator';
+import { declarations, systemStatus, type ServiceName } from '@triplock/launcher';
+import { UsageError, wholeNumber } from '@triplock/command';
 import { readMetrics } from '../systems.ts';
 
 /** What was asked for on the command line. */

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import type { System } from '@triplock/demo';
 import { declarations } from '@triplock/launcher';
-import { renderTable, style, type Terminal } from '@triplock/operator';
+import { renderTable, style, type Terminal } from '@triplock/command';
 import { loadStatements, openForCommand, statementsIn, type Database } from '@triplock/postgres';
 import { describeRig, type Rig } from '../systems.ts';
 import { payModel } from './audit-at-size.ts';
@@ -22,14 +22,15 @@ type Statement = { name: string; file: string; text: string; schema: string };
 /** The schema that the statements of a folder find their tables in; of a service its own. */
 const schemas: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
-    declarations.flatMap(({ name, main, schema }) =>
-      schema === undefined || main !== undefined ? [] : [[`services/${name}`, schema]],
+    declarations.flatMap(({ name, schema }) =>
+      schema === undefined ? [] : [[`services/${name}`, schema]],
     ),
   ),
   'libs/stores/claims-postgres': 'claims',
   'libs/ledger': 'ledger',
   'libs/partners': 'partners',
   'libs/inbox': 'notifier',
+  'libs/inspect': 'ledger',
   'services/operator': 'ledger',
 };
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { System } from '@triplock/demo';
-import type { Terminal } from '@triplock/operator';
+import type { Terminal } from '@triplock/command';
 import { newRun, type RunOnly } from '../systems.ts';
 import { countsBetween, readWhenQuiet, type CountReader, type ServerCounts } from './counts.ts';
 import { startEmptyPost, type EmptyPostState } from './stand-ins.ts';

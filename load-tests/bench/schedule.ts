@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { auditSystem, type System } from '@triplock/demo';
-import type { AuditReport, Terminal } from '@triplock/operator';
+import type { AuditReport } from '@triplock/inspect';
+import type { Terminal } from '@triplock/command';
 import { onOwnSystem, type OwnSystem, type RunOnly } from '../systems.ts';
 import { openServerCounts } from './counts.ts';
 import type { LoadOrder, LoadReport } from './load-generator.ts';

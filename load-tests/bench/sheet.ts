@@ -1,4 +1,4 @@
-import { renderTable, style } from '@triplock/operator';
+import { renderTable, style } from '@triplock/command';
 import type { Rig } from '../systems.ts';
 import {
   besideServices,

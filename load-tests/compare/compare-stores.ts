@@ -2,7 +2,7 @@ import type { ClaimOutcome, ClaimRequest, Claims } from '@triplock/claims';
 import type { ClaimBytes } from '@triplock/claims-inspector';
 import { until } from '@triplock/demo';
 import type { ClaimStore } from '@triplock/launcher';
-import { renderTable, style, type Terminal } from '@triplock/operator';
+import { renderTable, style, type Terminal } from '@triplock/command';
 import {
   aFreshClaim,
   bodies,

@@ -16,7 +16,7 @@ import {
   takeDown,
   withLock,
 } from '@triplock/launcher';
-import type { Terminal } from '@triplock/operator';
+import type { Terminal } from '@triplock/command';
 import { createLogger } from '@triplock/runtime';
 import { bucketCount, renderPending, responseVersion } from '@triplock/contracts';
 import { type PaymentWish, aPayment, longestFields } from '@triplock/testing';

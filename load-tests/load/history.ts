@@ -11,7 +11,7 @@ import {
   readHistory,
   type HistoryRecorder,
   type HistoryReport,
-} from '@triplock/operator';
+} from '@triplock/inspect';
 
 /** A load whose requests, answers and webhooks end up in one history. */
 export type RecordedLoad = {

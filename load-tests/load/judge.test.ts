@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AuditReport } from '@triplock/operator';
+import type { AuditReport } from '@triplock/inspect';
 import { findKnee, judgeLevel, judgeRun, type Evidence, type LevelEvidence } from './judge.ts';
 import { cpuMicrosOfEach, type Reading } from './readings.ts';
 

@@ -1,4 +1,5 @@
-import type { AuditReport, Terminal } from '@triplock/operator';
+import type { AuditReport } from '@triplock/inspect';
+import type { Terminal } from '@triplock/command';
 import { waiting, type GuardCounts, type Reading } from './readings.ts';
 import type { K6Run } from './k6.ts';
 

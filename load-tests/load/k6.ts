@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { LauncherError, type K6 } from '@triplock/launcher';
+import { CommandError } from '@triplock/command';
+import type { K6 } from '@triplock/launcher';
 
 /** What k6 is to do, and for whom. */
 export type K6Order = {
@@ -62,7 +63,7 @@ const graceMs = 5_000;
 /**
  * Runs one script to its end.
  *
- * @throws LauncherError when k6 could not run it, with the end of what it printed; AbortError on
+ * @throws CommandError when k6 could not run it, with the end of what it printed; AbortError on
  * Ctrl-C.
  */
 export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promise<K6Run> {
@@ -136,9 +137,9 @@ function endedChildrenSeconds(): number {
   return (Number(fields[13]) + Number(fields[14])) / ticksPerSecond;
 }
 
-function failed(code: number, log: string): LauncherError {
+function failed(code: number, log: string): CommandError {
   const lines = readFileSync(log, 'utf8').trimEnd().split('\n').slice(-10);
-  return new LauncherError(
+  return new CommandError(
     [`k6 ended with ${code}`, ...lines.map((line) => `  ${line}`), `  log: ${log}`].join('\n'),
   );
 }

@@ -7,17 +7,16 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { partnerLimits } from '@triplock/claims';
-import { openHistory, readHistory, type Terminal } from '@triplock/operator';
-import { LauncherError } from '@triplock/launcher';
+import { openHistory, readHistory } from '@triplock/inspect';
+import { type Terminal, CommandError } from '@triplock/command';
 import { writeConsole } from './history.ts';
 import { readRecording } from './k6.ts';
 import { describeLoad, loadScenarios, type LoadScenario } from './scenarios.ts';
-import { loadElsewhere, renderText } from './run-load.ts';
+import { loadElsewhere, renderText, type LoadReport } from './run-load.ts';
 import { meaningOf, renderHtml } from './html-report.ts';
 import { searchKnee, together, type Knee, type Step } from './judge.ts';
 import { oldestWaiting, type Reading } from './readings.ts';
 import { answersBetween, judgePhases, readHistogram, type PhaseFigures } from './phases.ts';
-import type { LoadReport } from './run-load.ts';
 
 const aggregates = {
   counter: ['count', 'rate'],
@@ -68,7 +67,7 @@ test('a gateway that nobody answers at is refused before anything is sent', asyn
   // Nobody listens there.
   const elsewhere = { gateway: 'http://127.0.0.1:1', token: 'any' };
   await assert.rejects(loadElsewhere(elsewhere, context, options), (error: unknown) => {
-    assert.ok(error instanceof LauncherError);
+    assert.ok(error instanceof CommandError);
     assert.match(error.message, /^nothing answers at http:\/\/127.0.0.1:1: .*give its URL$/);
     return true;
   });

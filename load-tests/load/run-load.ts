@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { type System, auditSystem, hasSimulator, withProviderLatency } from '@triplock/demo';
-import { type K6, LauncherError, findK6 } from '@triplock/launcher';
-import { type AuditReport, count, type Terminal, renderTable, style } from '@triplock/operator';
+import { type K6, findK6 } from '@triplock/launcher';
+import { CommandError, count, type Terminal, renderTable, style } from '@triplock/command';
+import type { AuditReport } from '@triplock/inspect';
 import { type Rig, describeRig, newRun, requireGateway } from '../systems.ts';
 import {
   type Check,
@@ -39,7 +40,7 @@ const readEveryMs = 2_000;
 /**
  * Loads a system that is up and audits it: once before, so that what is found after is this run's.
  *
- * @throws LauncherError when the system is not in balance before the first request.
+ * @throws CommandError when the system is not in balance before the first request.
  */
 export async function loadSystem(
   system: System,
@@ -121,7 +122,7 @@ function whatWasSent(
 async function lookBefore(system: System) {
   const audit = await auditSystem(system, 60_000);
   if (!audit.ok) {
-    throw new LauncherError('the system is not in balance before the load: see npm run audit');
+    throw new CommandError('the system is not in balance before the load: see npm run audit');
   }
   return { audit, guards: await readGuards(system) };
 }

@@ -1,6 +1,6 @@
 import { nearestName, type ProviderLatency } from '@triplock/demo';
-import { UsageError, type SettingsOfServices } from '@triplock/launcher';
-import { wholeNumber } from '@triplock/operator';
+import { UsageError, wholeNumber } from '@triplock/command';
+import type { SettingsOfServices } from '@triplock/launcher';
 import { besideSlow, overload, type Phase } from './phases.ts';
 
 /** A kind of load: which file k6 runs, and what it needs of the system. */

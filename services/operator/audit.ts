@@ -1,5 +1,21 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import { isOnlyInFlight, renderAudit, type AuditReport } from './audit-report.ts';
+import {
+  isOnlyInFlight,
+  renderAudit,
+  required,
+  auditWithHistory,
+  readHistory,
+  operatorFor,
+  withDatabase,
+  withParts,
+  type Caller,
+  recordAcknowledgement,
+  whoActs,
+  type Acknowledgement,
+  lossOf,
+  type AuditDepth,
+  acknowledgements,
+  askAuditor,
+} from '@triplock/inspect';
 import {
   CommandError,
   isMissing,
@@ -7,19 +23,8 @@ import {
   runCommand,
   UsageError,
   wholeNumber,
-  wordsOf,
-} from './command.ts';
-import { required } from './config.ts';
-import { auditWithHistory } from './history/compare-with-layers.ts';
-import { readHistory } from './history/history.ts';
-import { operatorFor, withDatabase, withParts, type Caller } from './operator.ts';
-import {
-  recordAcknowledgement,
-  whoActs,
-  type Acknowledgement,
-  type Loss,
-} from './operator-acts.ts';
-import { openTerminal } from './terminal.ts';
+  openTerminal,
+} from '@triplock/command';
 
 const defaultWaitSeconds = 60;
 
@@ -152,36 +157,6 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
   }
 }
 
-/** What came of an acknowledgement, in words. */
-export const acknowledgements: Readonly<Record<Acknowledgement, string>> = {
-  acknowledged: 'acknowledged',
-  'acknowledged-before': 'acknowledged before; nothing was changed',
-  'not-found': 'nothing was lost as this, or not for certain yet',
-};
-
-/**
- * The audit names offsets by an id, with which and when behind that, a transaction by its, and a
- * record by where it was.
- *
- * @throws UsageError for anything else.
- */
-export function lossOf(word: string): { id: string; loss: Loss } {
-  const [, topic, partition, offset] =
-    /^([A-Za-z0-9._-]{1,249})\/(\d{1,9})\/(\d{1,18})$/.exec(word) ?? [];
-  if (topic !== undefined) {
-    return { id: word, loss: { topic, partition: Number(partition), offset: offset! } };
-  }
-  const [, lost] = /^(\d{1,18})(\/.*)?$/.exec(word) ?? [];
-  if (lost !== undefined) {
-    const id = String(BigInt(lost));
-    return { id, loss: { lost: id } };
-  }
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word)) {
-    return { id: word, loss: { txnId: word } };
-  }
-  throw new UsageError(`'${word}' is no id that the audit names as lost`);
-}
-
 type Asked = {
   values: {
     readonly wait?: string;
@@ -196,110 +171,7 @@ type Asked = {
   interrupted: () => AbortSignal;
 };
 
-/** An audit to ask for. */
-export type Auditing = {
-  auditorUrl: string;
-  /** How long to wait for work in flight; what is still missing then counts as lost. */
-  waitMs: number;
-  /**
-   * What is compared again of what came to its end: some of it, which is the usual; all of it; or
-   * all of it with everything that the provider lists.
-   */
-  depth?: Depth;
-  signal: AbortSignal;
-  progress(text: string): void;
-};
-
-type Depth = 'some' | 'full' | 'everything';
-
-function depthOf({ full, everything }: Asked['values']): Depth {
+function depthOf({ full, everything }: Asked['values']): AuditDepth {
   if (everything) return 'everything';
   return full ? 'full' : 'some';
-}
-
-/** The auditor says after ten seconds how far it is, when it has no result by then. */
-const answerTimeoutMs = 60_000;
-const askAgainMs = 100;
-/** Each look compares everything with everything, on the machine that has the work in flight. */
-const pausePerLook = 2;
-const pauseMsMax = 2_000;
-
-/**
- * Asks an auditor once nothing is in flight any more, or when the wait is over. An audit that takes
- * longer is not given up while the auditor says how far it is.
- *
- * @throws UsageError when none answers.
- */
-export async function askAuditor(auditing: Auditing): Promise<AuditReport> {
-  const { auditorUrl, signal, progress, depth = 'some' } = auditing;
-  const waitMs = Math.max(auditing.waitMs, 1_000);
-  const began = performance.now();
-  let answeredAt = began;
-  const ask = (query: string) => {
-    const heard = (text: string) => {
-      answeredAt = performance.now();
-      progress(text);
-    };
-    return askThrough({ auditorUrl, query, signal, heard });
-  };
-  let query = depth === 'some' ? '' : `${depth}=true`;
-  for (;;) {
-    signal.throwIfAborted();
-    const askedAt = performance.now();
-    const passedMs = askedAt - began;
-    const isOver = passedMs >= auditing.waitMs;
-    try {
-      const report = await ask(query);
-      answeredAt = performance.now();
-      query = '';
-      progress(describeProgress(report, auditing.waitMs - passedMs));
-      if (report.settledDown) return report;
-      if (isOver) return await ask('final=true');
-    } catch (error) {
-      signal.throwIfAborted();
-      // Whoever asks again goes on with the list of all that the provider has.
-      if (query !== '') query = 'full=true';
-      if (performance.now() - answeredAt > waitMs) {
-        const advice = `is it running, and are its database and brokers? ${wordsOf(error)}`;
-        throw new UsageError(`no auditor answers at ${auditorUrl}: ${advice}`, { cause: error });
-      }
-    }
-    const tookMs = performance.now() - askedAt;
-    const pauseMs = Math.max(askAgainMs, Math.min(pausePerLook * tookMs, pauseMsMax));
-    await delay(pauseMs, undefined, { signal });
-  }
-}
-
-type Question = {
-  auditorUrl: string;
-  query: string;
-  signal: AbortSignal;
-  heard: (progress: string) => void;
-};
-
-/** Asks for an audit until it has a result. */
-async function askThrough({ auditorUrl, query, signal, heard }: Question): Promise<AuditReport> {
-  const asked = new URLSearchParams(query);
-  for (;;) {
-    const answer = await fetch(new URL(`/audit?${asked.toString()}`, auditorUrl), {
-      method: 'POST',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]),
-    });
-    if (!answer.ok) {
-      throw new CommandError(`the auditor answered ${answer.status}: ${await answer.text()}`);
-    }
-    if (answer.status === 200) return (await answer.json()) as AuditReport;
-    const { ticket, progress } = (await answer.json()) as { ticket: string; progress: string };
-    asked.set('ticket', ticket);
-    heard(progress);
-  }
-}
-
-function describeProgress({ counts }: AuditReport, leftMs: number): string {
-  const { accepted, ledger, published, deliveries } = counts;
-  const left = Math.max(0, Math.round(leftMs / 1_000));
-  return (
-    `waiting up to ${left} s for work in flight: accepted ${accepted}, ledger ${ledger}, ` +
-    `published ${published}, delivered ${deliveries}`
-  );
 }

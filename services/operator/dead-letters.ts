@@ -1,6 +1,16 @@
-import { CommandError, isMissing, oneOf, runCommand, timeOf, UsageError } from './command.ts';
-import type { Database } from '@triplock/postgres';
-import { required, type Config } from './config.ts';
+import {
+  CommandError,
+  isMissing,
+  oneOf,
+  runCommand,
+  timeOf,
+  UsageError,
+  count,
+  openTerminal,
+  renderList,
+  toJson,
+  type Terminal,
+} from '@triplock/command';
 import {
   describeDismissal,
   describeLetterAct,
@@ -12,8 +22,6 @@ import {
   type DismissableId,
   type RedriveRequest,
   type WebhookWindow,
-} from './dead-letter-acts.ts';
-import {
   listDeadLetters,
   parseDeadLetterId,
   renderDeadLetterId,
@@ -21,19 +29,17 @@ import {
   type DeadLetterId,
   type DeadLetterSources,
   type Wanted,
-} from './dead-letter-sources.ts';
-import { describeCopyUntil, readCopyUntil } from './effects.ts';
-import {
-  brokersOf,
+  describeCopyUntil,
+  readCopyUntil,
   operatorFor,
-  publishOnce,
   withDatabase,
-  withOutbox,
   type Caller,
   type Operator,
-} from './operator.ts';
-import { whoActs, type Actor } from './operator-acts.ts';
-import { count, openTerminal, renderList, toJson, type Terminal } from './terminal.ts';
+  whoActs,
+  type Actor,
+  sourcesOf,
+  refusePendingInSpanner,
+} from '@triplock/inspect';
 
 const help = `
 npm run dead-letters -- list [--dismissed] [options]
@@ -168,20 +174,6 @@ function windowOf({ partner, ...asked }: Asked): WebhookWindow | undefined {
   return { partner, ...(since && { since }), ...(until && { until }) };
 }
 
-/**
- * Such a transaction is not in the database that redriving changes.
- *
- * @throws CommandError that says so.
- */
-export function refusePendingInSpanner(config: Config, ids: readonly DeadLetterId[]): void {
-  if (config.LEDGER_STORE !== 'spanner') return;
-  if (ids.some(({ source }) => source === 'outbox')) required(config, 'SPANNER_DATABASE');
-  if (ids.every(({ source }) => source !== 'transaction')) return;
-  throw new CommandError(
-    'a pending transaction is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
-  );
-}
-
 /** Only the owner of the database may change what every service has its own part of. */
 async function withSources(
   operator: Operator,
@@ -192,24 +184,6 @@ async function withSources(
     { name: 'dead-letters', parts: ['kafka'], settings: ['KAFKA_BROKERS'] },
     (database) => work(sourcesOf(operator.config, database)),
   );
-}
-
-/**
- * Where dead letters are by these settings.
- *
- * @param database as its owner, or as triplock_operator.
- * @throws UsageError where KAFKA_BROKERS is not set.
- */
-export function sourcesOf(config: Config, database: Database): DeadLetterSources {
-  const { ACCEPTED_TOPIC: accepted, DEAD_LETTER_TOPIC: deadLetter } = config;
-  return {
-    database,
-    kafka: brokersOf({ config }),
-    topics: { accepted, deadLetter },
-    redriveEvent: (tx, eventId) =>
-      withOutbox(config, { ...database, query: tx.query }, (outbox) => outbox.redrive(eventId)),
-    publishAgain: (message) => publishOnce(config, message),
-  };
 }
 
 async function act(sources: DeadLetterSources, action: Action, terminal: Terminal): Promise<void> {

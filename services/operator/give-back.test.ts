@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import { createTestDatabase, createTestStripe, type TestStripe } from '@triplock/testing';
-import { aCardPayment, endedPayments } from './test/ended-payments.ts';
+import { aCardPayment, endedPayments } from '@triplock/inspect/test';
 import { openOperator } from './test/run-operator.ts';
 
 const runOperator = openOperator({ after });

@@ -8,9 +8,8 @@ import {
   unlimitedRoles,
 } from '@triplock/postgres';
 import { migrateSpanner, spannerMigrationSets } from '@triplock/ledger-spanner';
-import { runCommand, UsageError } from './command.ts';
-import { readConfig, required } from './config.ts';
-import { atAddress, type Caller } from './operator.ts';
+import { runCommand, UsageError } from '@triplock/command';
+import { readConfig, required, atAddress, type Caller } from '@triplock/inspect';
 
 const help = `
 npm run migrate

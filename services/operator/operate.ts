@@ -1,4 +1,4 @@
-import type { Caller } from './operator.ts';
+import type { Caller } from '@triplock/inspect';
 
 /** Every command of the operators, loaded when it is called, with what it does. */
 const commands = {
@@ -25,7 +25,7 @@ const commands = {
     'manages partners and their API keys',
   ],
   operators: [
-    async () => (await import('./console/operators.ts')).operators,
+    async () => (await import('./operators.ts')).operators,
     'says who may use the console',
   ],
   migrate: [

@@ -1,28 +1,38 @@
-import { randomUUID } from 'node:crypto';
 import {
-  type ListedPartner,
-  openPartnerRegistry,
-  type PartnerActor,
-  type PartnerRegistry,
-  rotateSecretAs,
-} from '@triplock/partners';
+  atAddress,
+  addPartner,
+  partnerIdOf,
+  required,
+  allowedIn,
+  revokeKey,
+  type Caller,
+  rotateSecret,
+  type Config,
+  rotateKey,
+  setCardNumbers,
+  type PartnerActDone,
+  whoActs,
+  type PartnerWork,
+  operatorFor,
+  endpointIdOf,
+} from '@triplock/inspect';
+import {
+  CommandError,
+  oneOf,
+  openTerminal,
+  runCommand,
+  isMissing,
+  UsageError,
+} from '@triplock/command';
+import { openPartnerRegistry, type ListedPartner, type PartnerRegistry } from '@triplock/partners';
 import {
   cardNumberFields,
-  type CardNumbersIn,
   cardNumbersEverywhere,
-  type EndpointId,
-  type IdempotencyKey,
   isCardNumberField,
-  isExemptEverywhere,
   type PartnerId,
+  type CardNumbersIn,
 } from '@triplock/payments';
-import { type Database, openForCommand } from '@triplock/postgres';
-import { CommandError, isMissing, oneOf, runCommand, UsageError } from './command.ts';
-import { required, type Config } from './config.ts';
-import { atAddress, operatorFor, type Caller } from './operator.ts';
-import { whoActs } from './operator-acts.ts';
-import { openTerminal } from './terminal.ts';
-
+import { openForCommand } from '@triplock/postgres';
 const help = `
 npm run partners -- list
 npm run partners -- log [ID]
@@ -58,8 +68,6 @@ WEBHOOK_KEYS_FILE      for rotate-secret and reseal-secrets: the file of the key
 `;
 
 /** What an action came to: for people, and for machines. `secret` is in both, and shown once. */
-type Outcome = { lines: readonly string[]; result: unknown; secret?: string };
-
 /** `partners`: manages partners and their API keys. */
 export function partners(caller: Caller): Promise<void> {
   return runCommand(
@@ -93,9 +101,6 @@ export function partners(caller: Caller): Promise<void> {
     caller.args,
   );
 }
-
-/** Where an action works, and looks up who acts, should it be one that is recorded. */
-export type PartnerWork = { config: Config; database: Database; actor: () => PartnerActor };
 
 /**
  * Who acts and why.
@@ -157,14 +162,6 @@ function actionOf([verb, ...given]: readonly string[], again: boolean) {
   }
 }
 
-/** @throws UsageError when the word can be no partner's ID. */
-export function partnerIdOf(word: string | undefined): PartnerId {
-  if (word !== undefined && /^[a-z0-9][a-z0-9-]{0,62}$/.test(word)) return word as PartnerId;
-  throw new UsageError(
-    `a partner's ID is 1 to 63 of a-z, 0-9 and "-", not '${word ?? ''}' (npm run partners -- --help)`,
-  );
-}
-
 /** @throws UsageError when the word is neither all, nothing, nor a list of fields. */
 function cardNumbersInOf(word: string): CardNumbersIn {
   if (word === 'allowed') return cardNumbersEverywhere;
@@ -178,15 +175,7 @@ function cardNumbersInOf(word: string): CardNumbersIn {
 }
 const cardNumberFieldsMax = 20;
 
-/** @throws UsageError when the word can be no endpoint's ID. */
-export function endpointIdOf(word: string | undefined): EndpointId {
-  if (word !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word)) {
-    return word as EndpointId;
-  }
-  throw new UsageError(`an endpoint's ID is a UUID, as its partner and the console see it`);
-}
-
-async function list(registry: PartnerRegistry): Promise<Outcome> {
+async function list(registry: PartnerRegistry): Promise<PartnerActDone> {
   const partners = await registry.list();
   return { lines: partners.flatMap(render), result: partners };
 }
@@ -200,107 +189,8 @@ function render({ id, cardNumbersIn, keys }: ListedPartner): string[] {
   return [`${id}  (card numbers ${allowedIn(cardNumbersIn)})`, ...rows];
 }
 
-function allowedIn(fields: CardNumbersIn): string {
-  return isExemptEverywhere(fields) ? 'allowed' : `allowed in ${fields.join(', ')}`;
-}
-
-/** Makes a partner with its first key, once the registry is there. */
-export function addPartner(id: PartnerId) {
-  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
-    const added = await registry.add(id, actor());
-    if (added.outcome === 'exists') {
-      const next = `npm run partners -- rotate-key ${id} gives it one more key`;
-      throw new CommandError(`there is a partner ${id} already: ${next}`);
-    }
-    return newKey(id, added.apiKey);
-  };
-}
-
-/** Makes one more key. */
-export function rotateKey(id: PartnerId) {
-  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
-    const added = await registry.addKey(id, actor());
-    if (added.outcome === 'no-partner') {
-      throw new CommandError(`there is no partner ${id}: npm run partners -- list shows all`);
-    }
-    const next = 'The keys before it are good until you revoke them: npm run partners -- list';
-    const { lines, ...rest } = newKey(id, added.apiKey);
-    return { ...rest, lines: [...lines, next] };
-  };
-}
-
-/** Ends the key that begins with `prefix`. */
-export function revokeKey(id: PartnerId, prefix: string) {
-  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
-    const { outcome } = await registry.revokeKey(id, prefix, actor());
-    switch (outcome) {
-      case 'revoked':
-        return { lines: ['revoked; refused within 5 s'], result: { id, revoked: true } };
-      case 'no-such-key':
-        throw new CommandError(
-          `no good key of ${id} begins so: npm run partners -- list shows them`,
-        );
-      case 'several-keys':
-        throw new CommandError(`several keys of ${id} begin so: give more of the one you mean`);
-    }
-  };
-}
-
-/** Says where what a partner sends may look like the numbers of payment cards. */
-export function setCardNumbers(id: PartnerId, fields: CardNumbersIn) {
-  return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<Outcome> => {
-    const { outcome } = await registry.setCardNumbers(id, fields, actor());
-    const now = fields.length === 0 ? 'refused' : allowedIn(fields);
-    switch (outcome) {
-      case 'set':
-        return {
-          lines: [`what looks like card numbers is ${now} within 5 s`],
-          result: { id, cardNumbersIn: fields },
-        };
-      case 'unchanged':
-        throw new CommandError(`what looks like card numbers of ${id} is ${now} already`);
-      case 'no-partner':
-        throw new CommandError(`there is no partner ${id}`);
-    }
-  };
-}
-
-/**
- * Gives an endpoint a new secret. One whose answer is lost is lost: the next rotation, a day later
- * or `even-early`, makes another.
- */
-export function rotateSecret(id: PartnerId, endpoint: EndpointId, when: 'rested' | 'even-early') {
-  return async (_: PartnerRegistry, work: PartnerWork): Promise<Outcome> => {
-    const { WEBHOOK_KEYS: keys } = required(work.config, 'WEBHOOK_KEYS');
-    const key = randomUUID() as string as IdempotencyKey;
-    const order = { partnerId: id, id: endpoint, key, actor: work.actor(), when };
-    const rotated = await rotateSecretAs(work.database, keys, order);
-    switch (rotated.outcome) {
-      case 'rotated':
-      case 'replayed': {
-        const { secret, previousSecretUntil } = rotated;
-        const until = previousSecretUntil.toISOString();
-        const next = `It is shown this once. The one before it signs too until ${until}.`;
-        return {
-          lines: [secret, next],
-          result: { id, endpoint, secret, previousSecretUntil },
-          secret,
-        };
-      }
-      case 'two-sign':
-        throw new CommandError(
-          `two secrets sign until ${rotated.until.toISOString()}: rotating before then ends the older one, which may be all that the partner's server knows; --again does it`,
-        );
-      case 'no-endpoint':
-        throw new CommandError(`${id} has no such endpoint`);
-      default:
-        return rotated satisfies never;
-    }
-  };
-}
-
 function log(id: PartnerId | undefined) {
-  return async (registry: PartnerRegistry): Promise<Outcome> => {
+  return async (registry: PartnerRegistry): Promise<PartnerActDone> => {
     const acts = await registry.acts(id);
     const lines = acts.map(({ act, partner, subject, by, why, at }) => {
       const what = [act.padEnd(16), partner, subject ?? ''].join('  ');
@@ -313,7 +203,7 @@ function log(id: PartnerId | undefined) {
 async function resealSecrets(
   registry: PartnerRegistry,
   { config, actor }: PartnerWork,
-): Promise<Outcome> {
+): Promise<PartnerActDone> {
   const { WEBHOOK_KEYS: keys } = required(config, 'WEBHOOK_KEYS');
   const { resealed, unreadable } = await registry.resealSecrets(keys, actor());
   if (unreadable.length > 0) {
@@ -322,9 +212,4 @@ async function resealSecrets(
   }
   const next = `nothing is sealed with another key than ${keys.newest} any more`;
   return { lines: [`sealed the secrets of ${resealed} partners`, next], result: { resealed } };
-}
-
-function newKey(id: PartnerId, apiKey: string): Outcome {
-  const lines = [apiKey, 'It is shown this once and cannot be had again.'];
-  return { lines, result: { id, apiKey }, secret: apiKey };
 }

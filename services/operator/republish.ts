@@ -1,19 +1,29 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Outbox } from '@triplock/ledger';
-import { loadSql, type Database, type Queryable } from '@triplock/postgres';
+import { type Database } from '@triplock/postgres';
 import { openPublisher } from '@triplock/transport';
-import { isMissing, runCommand, timeOf, UsageError, wordsOf } from './command.ts';
-import { outboxSettings, required, type Config } from './config.ts';
 import {
+  isMissing,
+  runCommand,
+  timeOf,
+  UsageError,
+  wordsOf,
+  count,
+  openTerminal,
+} from '@triplock/command';
+import {
+  outboxSettings,
+  required,
+  type Config,
   operatorFor,
   withDatabase,
   withOutbox,
   type Caller,
   type Needs,
   type Operator,
-} from './operator.ts';
-import { recordRepublish, whoActs } from './operator-acts.ts';
-import { count, openTerminal } from './terminal.ts';
+  recordRepublish,
+  whoActs,
+} from '@triplock/inspect';
 
 const help = `
 npm run republish -- --since T [options]
@@ -35,8 +45,6 @@ DATABASE_URL       the database, as its owner
 PUBSUB_PROJECT_ID  whose events topic the dispatchers publish to; PUBSUB_EMULATOR_HOST for an emulator
 LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
 `;
-
-const lackingEventsSql = loadSql(import.meta.url, 'lacking-events.sql');
 
 const lookAgainMs = 200;
 
@@ -159,20 +167,6 @@ export async function republishEvents(
     }
     if (given === 0) return { republished, held: backlog.held };
   }
-}
-
-/**
- * How many published events some consumer has not received, because the broker forgot them or the
- * consumers did; with `wait-again` they wait for a dispatcher from now on. Of an outbox in
- * PostgreSQL only.
- */
-export async function lackingEvents(
-  database: Queryable,
-  then: 'only-counted' | 'wait-again',
-): Promise<number> {
-  const parameters = [then === 'wait-again'];
-  const [row] = await database.query<{ events: number }>(lackingEventsSql, parameters);
-  return row!.events;
 }
 
 /** Lets all events wait again that were published in a stretch of time, without waiting for it. */

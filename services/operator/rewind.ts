@@ -10,20 +10,30 @@ import {
   type BrokerConnection,
   type Offsets,
 } from '@triplock/transport';
-import { CommandError, runCommand } from './command.ts';
-import { outboxSettings, required, type Config } from './config.ts';
 import {
+  CommandError,
+  runCommand,
+  count,
+  openTerminal,
+  renderTable,
+  type Terminal,
+} from '@triplock/command';
+import {
+  outboxSettings,
+  required,
+  type Config,
   brokersOf,
   operatorFor,
   withDatabase,
   type Caller,
   type Needs,
   type Operator,
-} from './operator.ts';
-import { recordRewind, whoActs } from './operator-acts.ts';
+  recordRewind,
+  whoActs,
+  lackingEvents,
+} from '@triplock/inspect';
 import { openEventRestorer, type RestoredEvents } from './restore-events.ts';
-import { lackingEvents, parseSince, republishAtOnce } from './republish.ts';
-import { count, openTerminal, renderTable, type Terminal } from './terminal.ts';
+import { parseSince, republishAtOnce } from './republish.ts';
 
 const sql = loadStatements(import.meta.url, 'rewind.sql', [
   'readEvidence',

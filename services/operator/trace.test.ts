@@ -19,11 +19,10 @@ import {
   testNamespace,
   testPart,
 } from '@triplock/testing';
-import { UsageError } from './command.ts';
-import { readEffects } from './effects.ts';
+import { UsageError } from '@triplock/command';
+import { readEffects, type PaymentTrace } from '@triplock/inspect';
 import { openOperator } from './test/run-operator.ts';
 import { renderTrace, txnIdsFrom } from './trace.ts';
-import type { PaymentTrace } from './payment-trace.ts';
 
 const runOperator = openOperator({ after });
 

@@ -5,11 +5,24 @@ import {
   transactionKinds,
   type PartnerId,
   type TxnId,
+  formatMoney,
 } from '@triplock/payments';
-import { CommandError, isMissing, runCommand, UsageError } from './command.ts';
-import { describeCopyUntil, type EventRow } from './effects.ts';
-import { operatorFor, type Caller } from './operator.ts';
 import {
+  CommandError,
+  isMissing,
+  runCommand,
+  UsageError,
+  count,
+  formatSpan,
+  openTerminal,
+  renderTable,
+  style,
+} from '@triplock/command';
+import {
+  describeCopyUntil,
+  type EventRow,
+  operatorFor,
+  type Caller,
   claimStoreNames,
   isNowhere,
   partOfClaims,
@@ -17,9 +30,7 @@ import {
   type PaymentTrace,
   type RecordsSeen,
   type TransactionTrace,
-} from './payment-trace.ts';
-import { formatMoney } from './money.ts';
-import { count, formatSpan, openTerminal, renderTable, style } from './terminal.ts';
+} from '@triplock/inspect';
 
 const help = `
 npm run trace -- ID [options]

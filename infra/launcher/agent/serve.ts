@@ -7,8 +7,8 @@ import {
   refusedVisit,
   saysOnce,
 } from '@triplock/runtime';
-import { knownScenarios, loadLimits, missingGuardNames } from '@triplock/operator';
-import { LauncherError } from '../errors.ts';
+import { knownScenarios, loadLimits, missingGuardNames } from '@triplock/inspect';
+import { CommandError } from '@triplock/command';
 import { continueProcess, killProcess, pauseProcess } from '../faults.ts';
 import { runStates } from '../status.ts';
 import type { JobNews, Jobs, Order } from './jobs.ts';
@@ -120,7 +120,7 @@ async function processAct({ jobs, home }: Omit<Agent, 'token'>, asked: string): 
       ? { status: 200, body: { name, said } }
       : { status: 502, body: { error: said.trim().split('\n').slice(-5).join('\n') } };
   } catch (error) {
-    if (!(error instanceof LauncherError)) throw error;
+    if (!(error instanceof CommandError)) throw error;
     return { status: 409, body: { error: error.message } };
   } finally {
     held.release();

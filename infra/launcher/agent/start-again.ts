@@ -1,6 +1,6 @@
 import { startAgain } from '../bring-up.ts';
 import { runCommand } from '../commands/run-command.ts';
-import { UsageError } from '../errors.ts';
+import { UsageError } from '@triplock/command';
 
 // What an agent runs for a process that has ended by itself: NAME PID STARTED_AT IN_A_ROW, and
 // --why.

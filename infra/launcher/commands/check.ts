@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { affectedTests, changedFiles, GitError, judge } from '@triplock/lint';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { cloneFolder } from '../home.ts';
 import { runCommand } from './run-command.ts';
 import { chooseSpanner, runToEnd, startTestParts } from './test-run.ts';
@@ -76,12 +76,12 @@ function runTests(
   return runToEnd([runner, ...files], { env, signal });
 }
 
-/** @throws LauncherError where git does not answer. */
+/** @throws CommandError where git does not answer. */
 function changes(since: string | undefined): string[] {
   try {
     return changedFiles(cloneFolder, since);
   } catch (error) {
-    if (error instanceof GitError) throw new LauncherError(error.message, { cause: error });
+    if (error instanceof GitError) throw new CommandError(error.message, { cause: error });
     throw error;
   }
 }

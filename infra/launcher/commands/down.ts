@@ -1,4 +1,4 @@
-import { UsageError } from '../errors.ts';
+import { UsageError } from '@triplock/command';
 import { homeAt } from '../home.ts';
 import { readState } from '../session.ts';
 import { stopServices } from '../stop-services.ts';

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { LauncherError, UsageError } from '../errors.ts';
+import { CommandError, UsageError } from '@triplock/command';
 import { type Home, homeAt, startCommand } from '../home.ts';
 import { showContainerLogs } from '../logs.ts';
 import { followLog, lastLines } from '../processes/logs.ts';
@@ -61,9 +61,7 @@ function namesIn({ folder, logs }: Home, wanted: string | undefined): string[] {
     .sort();
   if (names.length > 0) return names;
   if (all.length === 0) {
-    throw new LauncherError(
-      `there are no logs in ${logs}: \`${startCommand(folder)}\` writes them`,
-    );
+    throw new CommandError(`there are no logs in ${logs}: \`${startCommand(folder)}\` writes them`);
   }
   throw new UsageError(`there is no log of '${wanted}'; there are: ${all.sort().join(', ')}`);
 }

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
-import { operate, type FoundSystem, type OperatorCommand } from '@triplock/operator';
+import { operate, type OperatorCommand } from '@triplock/operator';
+import type { FoundSystem } from '@triplock/inspect';
 import { takeUpContainers } from '../containers/take-up.ts';
 import { type Endpoints, isWholeSystem, type PartEndpoints } from '../endpoints.ts';
-import { UsageError } from '../errors.ts';
+import { UsageError } from '@triplock/command';
 import { homeAt, startCommand } from '../home.ts';
 import { usualNames } from '../names.ts';
 import { readState } from '../session.ts';

@@ -1,4 +1,4 @@
-import { runCommand as run, type Command, type Options } from '@triplock/operator';
+import { runCommand as run, type Command, type Options } from '@triplock/command';
 import { takeUpContainers } from '../containers/take-up.ts';
 
 export type { Command };

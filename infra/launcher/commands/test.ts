@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { judge } from '@triplock/lint';
 import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
-import { UsageError } from '../errors.ts';
+import { UsageError } from '@triplock/command';
 import { cloneFolder, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
 import { serverVariable } from '../parts/redis-servers.ts';
 import { takeDown } from '../take-down.ts';
@@ -38,7 +38,7 @@ emulator, which there is for Linux alone, else on its container; where neither c
 left out, and it says so: TRIPLOCK_TEST_SPANNER=native, =container or =none. What takes longer is
 \`npm run prove\`; .ci/run runs both. When nothing has changed since all was green, it says so and ends.
 
-  --again    also when nothing has changed
+  --again    everything, also what was green before
   --only tests
              all tests and no lint, whatever was green before
   --seed N   the tests in an order that this number gives, instead of the longest first
@@ -66,7 +66,7 @@ await runCommand({
     const run = { report, signal };
     if (only === 'tests') process.exitCode = await runTests(tests, run);
     else if (!values.again && wasGreen()) report('nothing changed since all was green (--again)');
-    else await runAll(tests, run);
+    else await runAll(values.again ? asNew(tests) : tests, run);
   },
 });
 
@@ -143,7 +143,12 @@ async function runTargets(
 
 /** All tests, also those that were green. */
 function runTests(tests: readonly string[], run: TestRun): Promise<number> {
-  return onParts(run, (endpoints) => runNx([...tests, '--skip-nx-cache'], endpoints, run));
+  return onParts(run, (endpoints) => runNx(asNew(tests), endpoints, run));
+}
+
+/** The same, and what was green is run once more. */
+function asNew(tests: readonly string[]): string[] {
+  return [...tests, '--skip-nx-cache'];
 }
 
 /** One run of Nx for all, in which both targets are due at once. */

@@ -7,7 +7,7 @@ import {
   replicasMax,
 } from '../choices.ts';
 import { isWholeSystem } from '../endpoints.ts';
-import { UsageError } from '../errors.ts';
+import { UsageError } from '@triplock/command';
 import { homeAt } from '../home.ts';
 import { withoutPassword } from '../parts/part.ts';
 import { servicesHere } from '../service-table.ts';

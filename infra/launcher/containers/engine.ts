@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { LauncherError, NoEngine } from '../errors.ts';
+import { CommandError } from '@triplock/command';
+import { NoEngine } from '../errors.ts';
 import { cloneFolder, defaultHome, type Home } from '../home.ts';
 
 const run = promisify(execFile);
@@ -65,7 +66,7 @@ export async function askEngine(): Promise<EngineOutcome> {
 /**
  * Has an engine that can run the system.
  *
- * @throws LauncherError that says what to do when none answers, or it has too little memory.
+ * @throws CommandError that says what to do when none answers, or it has too little memory.
  */
 export async function requireEngine(instead = 'or take --parts native'): Promise<void> {
   const engine = await askEngine();
@@ -75,7 +76,7 @@ export async function requireEngine(instead = 'or take --parts native'): Promise
     case 'silent':
       throw new NoEngine(`no container engine answers: start Docker, ${instead}`);
     case 'unfit':
-      throw new LauncherError(`${engine.because}: ${engine.nextStep}, ${instead}`);
+      throw new CommandError(`${engine.because}: ${engine.nextStep}, ${instead}`);
     default:
       engine satisfies never;
   }

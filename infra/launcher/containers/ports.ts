@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { replicasMax } from '../choices.ts';
-import { LauncherError, UsageError } from '../errors.ts';
+import { CommandError, UsageError } from '@triplock/command';
 import { defaultHome } from '../home.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { chooseFirst, choosePorts, isFree } from '../ports.ts';
@@ -24,7 +24,7 @@ const slots = (() => {
  * each, as docker-compose.yml takes them from the environment. Choose them only when no container
  * of the home has them yet.
  *
- * @throws LauncherError when one that was asked for is taken.
+ * @throws CommandError when one that was asked for is taken.
  */
 export async function publishedPorts(session: Session): Promise<Record<string, string>> {
   const ports: Record<string, string> = {};
@@ -60,7 +60,7 @@ export function publishedRanges(
  * grow to as many replicas as there can be, and all of it is free now and nobody else's until then.
  * Choose only when no container of the home is published yet.
  *
- * @throws LauncherError when no such place is left.
+ * @throws CommandError when no such place is left.
  */
 export async function chooseRanges({ home, state, reservations }: Session): Promise<void> {
   if (home.folder === defaultHome) return;
@@ -75,7 +75,7 @@ export async function chooseRanges({ home, state, reservations }: Session): Prom
     return;
   }
   const variables = ranges.map(({ published }) => published).join(', ');
-  throw new LauncherError(
+  throw new CommandError(
     `no free ports for the services: set ${variables} to ranges that are free`,
   );
 }
@@ -83,7 +83,7 @@ export async function chooseRanges({ home, state, reservations }: Session): Prom
 /**
  * Looks whether so many replicas find a port each, before any container starts.
  *
- * @throws LauncherError that names every range that is taken.
+ * @throws CommandError that names every range that is taken.
  */
 export function refuseTakenRanges(
   ranges: Readonly<Record<string, string>>,
@@ -101,7 +101,7 @@ export function refuseTakenRanges(
       // An engine publishes each on the next that is free.
       const wanted = copies === 'one' ? 1 : replicas;
       if (ports.length - taken.length >= wanted || taken.length === 0) return;
-      throw new LauncherError(
+      throw new CommandError(
         `port ${taken.join(' and ')} for ${name} is taken: end what listens there, or set ${variable} to others`,
       );
     }),

@@ -1,6 +1,6 @@
 import { type ClaimStore, type LedgerStore, partsForStores } from '../choices.ts';
 import type { Endpoints } from '../endpoints.ts';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { movesClaims } from '../provision/claims.ts';
 import { services } from '../service-table.ts';
 import { serviceOf } from '../services.ts';
@@ -36,7 +36,7 @@ type Wanted = {
  * Has the whole system running and ready in containers. What runs is left alone; what died is
  * started again, and what stands still goes on.
  *
- * @throws LauncherError in one sentence when the engine cannot; what this call started is stopped.
+ * @throws CommandError in one sentence when the engine cannot; what this call started is stopped.
  */
 export async function bringUpContainers(
   session: Session,
@@ -80,7 +80,7 @@ export async function bringUpContainers(
     // Before it is gone with its words.
     const why = error instanceof ComposeFailed ? await explain(session, error, ports) : undefined;
     await stopWhatStarted(session, { before, fresh });
-    throw why === undefined ? error : new LauncherError(why, { cause: error });
+    throw why === undefined ? error : new CommandError(why, { cause: error });
   }
   Object.assign(state, stores);
   const records = await containersOf(home);
@@ -133,8 +133,8 @@ async function stopGateways(
 /**
  * Nobody is there to stop what had started; it stands still, and comes back with the engine or not.
  */
-function engineEnded(cause: unknown): LauncherError {
-  return new LauncherError(
+function engineEnded(cause: unknown): CommandError {
+  return new CommandError(
     'the container engine has ended: start it, then call up again, or npm run down',
     { cause },
   );

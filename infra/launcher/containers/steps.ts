@@ -12,7 +12,7 @@ import {
   partsForStores,
   type Stores,
 } from '../choices.ts';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { credentialsIn, readJson, sealingKeysIn, webhookSecretsOf, writeJson } from '../home.ts';
 import type { OptionalPartName } from '../parts/part.ts';
 import { redisOwner, redisUsers } from '../parts/redis.ts';
@@ -46,7 +46,7 @@ const steps: Readonly<Record<string, (report: Report) => unknown>> = {
 const [name = ''] = process.argv.slice(2);
 try {
   const step = steps[name];
-  if (step === undefined) throw new LauncherError(`takes ${Object.keys(steps).join(' or ')}`);
+  if (step === undefined) throw new CommandError(`takes ${Object.keys(steps).join(' or ')}`);
   await step((line) => process.stdout.write(`${line}\n`));
 } catch (error) {
   // Nothing starts that waits for a step that failed.
@@ -185,7 +185,7 @@ function writeFiles(container: string, settings: Readonly<Record<string, string>
 /**
  * Waits for a part whose image has nothing to ask it with, so that no health check can.
  *
- * @throws LauncherError when it does not answer, mostly because its profile was not asked for.
+ * @throws CommandError when it does not answer, mostly because its profile was not asked for.
  */
 async function awaitPart(name: OptionalPartName, address: string): Promise<void> {
   const part = allParts.find((each) => each.name === name)!;
@@ -199,7 +199,7 @@ async function awaitPart(name: OptionalPartName, address: string): Promise<void>
         continue;
       }
       const why = `${part.title} does not answer at ${address}`;
-      throw new LauncherError(`${why}: docker compose --profile ${name} up brings it`, {
+      throw new CommandError(`${why}: docker compose --profile ${name} up brings it`, {
         cause: error,
       });
     }
@@ -210,11 +210,11 @@ async function awaitPart(name: OptionalPartName, address: string): Promise<void>
  * A step cannot stop a gateway, and one that goes on with the store of before would take keys that
  * the new store is then asked for in vain.
  *
- * @throws LauncherError while one runs.
+ * @throws CommandError while one runs.
  */
 async function refuseWhileGatewaysRun(store: ClaimStore): Promise<void> {
   if (!(await accepts(inNetwork.gateway))) return;
-  throw new LauncherError(
+  throw new CommandError(
     `claims do not move to ${store} while gateways run: docker compose stop ingest-gateway, then up again`,
   );
 }
@@ -233,7 +233,7 @@ async function accepts(address: string): Promise<boolean> {
 
 /** One sentence that speaks of containers for what a person can act on, else the stack. */
 function describe(error: unknown): string {
-  if (error instanceof LauncherError) {
+  if (error instanceof CommandError) {
     return error.message
       .replaceAll('npm run down -- --volumes', 'docker compose down --volumes')
       .replaceAll('this home', 'these volumes')

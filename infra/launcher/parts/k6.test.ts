@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { testHome } from '../test/home.ts';
 import { findK6, seenInEngine, stepOfGo } from './k6.ts';
 
@@ -28,7 +28,7 @@ function settingsOf(t: TestContext, settings: Readonly<Record<string, string>>):
 test('where k6 cannot be had the ways to get it are named in one sentence', async (t) => {
   settingsOf(t, { PATH: import.meta.dirname, XDG_CACHE_HOME: join(testHome(t), 'cache') });
   await assert.rejects(findK6(looking()), (error: unknown) => {
-    assert.ok(error instanceof LauncherError);
+    assert.ok(error instanceof CommandError);
     assert.match(error.message, /^k6 is neither on PATH nor an image.*: install k6 1\.0/);
     assert.match(error.message, /Go 1\.24 or newer.*docker pull grafana\/k6:\d/);
     assert.equal(error.message.includes('\n'), false);

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
@@ -29,7 +29,7 @@ export type K6Listening = Pick<Session, 'report' | 'signal'> & { note: Session['
 /**
  * Finds k6: on PATH, as an image that an engine has, or built by Go into the cache, once.
  *
- * @throws LauncherError that names the ways to get it when there is none.
+ * @throws CommandError that names the ways to get it when there is none.
  */
 export async function findK6(listening: K6Listening): Promise<K6> {
   return (await onPath()) ?? (await inEngine()) ?? (await built(listening));
@@ -93,7 +93,7 @@ function sharesNetwork(platform: NodeJS.Platform): boolean {
 
 async function built({ report, note, signal }: K6Listening): Promise<K6> {
   const go = findOnPath('go');
-  if (go === undefined) throw new LauncherError(waysToK6(version));
+  if (go === undefined) throw new CommandError(waysToK6(version));
   const session = openSession(createHome(), { report, signal });
   const folder = await cached(
     session,
@@ -118,7 +118,7 @@ async function built({ report, note, signal }: K6Listening): Promise<K6> {
   );
   const found = await program(join(folder, 'k6'), 'built');
   if (found === undefined)
-    throw new LauncherError(`k6 in ${folder} does not run: delete the folder`);
+    throw new CommandError(`k6 in ${folder} does not run: delete the folder`);
   return found;
 }
 

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
@@ -49,7 +49,7 @@ export async function findPgbouncer(
     });
     return await identify(join(folder, 'pgbouncer'));
   } catch (error) {
-    if (!(error instanceof LauncherError)) throw error;
+    if (!(error instanceof CommandError)) throw error;
     return { outcome: 'missing', why: error.message };
   }
 }

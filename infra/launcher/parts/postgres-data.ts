@@ -18,7 +18,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import type { SystemUser } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 
@@ -99,7 +99,7 @@ function reachableFolder(session: Session, folder: string, user: SystemUser): st
   chownSync(folder, user.uid, user.gid);
   if (canRun(user, ['/bin/sh', '-c', 'test -w "$1" && test -x "$1"', 'sh', folder])) return folder;
   if (existsSync(join(folder, 'cluster'))) {
-    throw new LauncherError(
+    throw new CommandError(
       `PostgreSQL's data in ${folder} can no longer be reached by ${user.name}: a folder above it became private`,
     );
   }
@@ -121,7 +121,7 @@ function reachableFolder(session: Session, folder: string, user: SystemUser): st
 function ownFolder(target: string, user: SystemUser): string {
   const { uid, mode } = lstatSync(target);
   if (lstatSync(target).isDirectory() && uid === user.uid && (mode & 0o077) === 0) return target;
-  throw new LauncherError(
+  throw new CommandError(
     `${target} should be a private folder of ${user.name} and is not: look at it and remove it`,
   );
 }
@@ -129,7 +129,7 @@ function ownFolder(target: string, user: SystemUser): string {
 function reachablePrograms(program: PostgresProgram, target: string, user: SystemUser): string {
   if (canRun(user, [join(program.bin, 'postgres'), '--version'])) return program.bin;
   if (program.movable === undefined) {
-    throw new LauncherError(`${program.bin} cannot be entered by ${user.name}`);
+    throw new CommandError(`${program.bin} cannot be entered by ${user.name}`);
   }
   const copy = join(target, `postgres-${program.version}`);
   if (!existsSync(copy)) {
@@ -151,7 +151,7 @@ const changedInQuotes = /[$`"\\]/;
  * `postgres` by its whole path, in double quotes. Where theirs is another, such as in a clone whose
  * path has a dollar sign, it is that of a copy, which is removed when the work is done.
  *
- * @throws LauncherError where they were installed there and cannot be copied.
+ * @throws CommandError where they were installed there and cannot be copied.
  */
 export async function withQuotedPrograms<Result>(
   { bin, movable }: PostgresProgram,
@@ -160,7 +160,7 @@ export async function withQuotedPrograms<Result>(
 ): Promise<Result> {
   if (!changedInQuotes.test(installation.bin)) return work(installation.bin);
   if (movable === undefined) {
-    throw new LauncherError(
+    throw new CommandError(
       `${bin}: PostgreSQL's initdb cannot be run by a path with one of $, \`, " and \\ in it: put another on PATH`,
     );
   }
@@ -190,8 +190,8 @@ function canRun(user: SystemUser, [file, ...args]: readonly [string, ...string[]
   return result.status === 0;
 }
 
-function cannotChangeUser(because: string): LauncherError {
-  return new LauncherError(
+function cannotChangeUser(because: string): CommandError {
+  return new CommandError(
     `PostgreSQL does not run as root, and ${because}: run this as another user, or give DATABASE_URL`,
   );
 }
@@ -212,7 +212,7 @@ const lookAgainMs = 50;
  *
  * Where the system does not show what is attached, PostgreSQL judges by itself.
  *
- * @throws LauncherError when a backend is still at work after a minute.
+ * @throws CommandError when a backend is still at work after a minute.
  */
 export async function clearRemains(session: Session, cluster: string): Promise<void> {
   const lockFile = join(cluster, 'postmaster.pid');
@@ -232,8 +232,8 @@ export async function clearRemains(session: Session, cluster: string): Promise<v
   rmSync(lockFile, { force: true });
 }
 
-function stillAtWork(): LauncherError {
-  return new LauncherError(
+function stillAtWork(): CommandError {
+  return new CommandError(
     `postgres: a killed server's backends are still at work after ${waitMs / 1000} s: wait for their statements to end, or end the processes that ps calls "postgres: …", and call up again`,
   );
 }

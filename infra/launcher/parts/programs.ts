@@ -16,7 +16,7 @@ import {
 import { rm } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { join, relative } from 'node:path';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { partsCache } from '../home.ts';
 import { withLock } from '../lock.ts';
 import { runTool } from '../processes/run-tool.ts';
@@ -46,7 +46,7 @@ export const resolved = (path: string) => realpathSync(path);
  * What was damaged is moved aside, and what replaces it is put there. A launcher that looks between
  * the two, or as of a crash there, finds nothing and waits for its turn.
  *
- * @throws LauncherError when what was fetched is not what was pinned; none of it is kept.
+ * @throws CommandError when what was fetched is not what was pinned; none of it is kept.
  */
 export async function cached(
   session: Session,
@@ -90,9 +90,9 @@ function isAsPinned(folder: string, { checksum }: installed.CacheEntry): boolean
   }
 }
 
-function refused(folder: string, { name, checksum }: installed.CacheEntry): LauncherError {
+function refused(folder: string, { name, checksum }: installed.CacheEntry): CommandError {
   const what = `what was fetched for ${name} is not what was pinned, and is not used`;
-  return new LauncherError(`${what}: its checksum is ${checksumOf(folder)}, not ${checksum}`);
+  return new CommandError(`${what}: its checksum is ${checksumOf(folder)}, not ${checksum}`);
 }
 
 /** SHA-256 over the names and contents of all in a folder: 50 MB take a tenth of a second. */

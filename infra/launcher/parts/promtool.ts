@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
@@ -80,7 +80,7 @@ const fromDebian: Way = async (listening) => {
     const run = toolOf(session, filling);
     await run('fetching Debian’s prometheus', [apt, 'download', 'prometheus']);
     const archive = readdirSync(filling).find((name) => name.endsWith('.deb'));
-    if (archive === undefined) throw new LauncherError('apt-get download left no package');
+    if (archive === undefined) throw new CommandError('apt-get download left no package');
     await run('unpacking it', [dpkg, '-x', archive, 'all']);
     renameSync(join(filling, 'all/usr/bin/promtool'), join(filling, 'promtool'));
     await Promise.all(
@@ -121,7 +121,7 @@ async function inCache(
     const from = entry === 'promtool-debian' ? 'Debian package' : 'built';
     return await program(join(folder, 'promtool'), from);
   } catch (error) {
-    if (!(error instanceof LauncherError)) throw error;
+    if (!(error instanceof CommandError)) throw error;
     return error.message;
   }
 }

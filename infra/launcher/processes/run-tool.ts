@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import type { Session } from '../session.ts';
 import { lastLines, logFileOf, openLog } from './logs.ts';
 import { type Command, processEnvironment } from './start.ts';
@@ -11,7 +11,7 @@ const progressEveryMs = 4_000;
 /**
  * Runs a program to its end, with its output in a log file of its own.
  *
- * @throws LauncherError with the last lines of that log when it fails.
+ * @throws CommandError with the last lines of that log when it fails.
  */
 export async function runTool(
   session: Session,
@@ -49,7 +49,7 @@ export async function runTool(
     session.signal.throwIfAborted();
     if (problem === undefined) return;
     const lines = lastLines(log, { lines: 15, from }).map((line) => `  ${line}`);
-    throw new LauncherError([`${doing} failed: ${problem}`, ...lines, `  log: ${log}`].join('\n'));
+    throw new CommandError([`${doing} failed: ${problem}`, ...lines, `  log: ${log}`].join('\n'));
   } finally {
     clearInterval(progress);
     closeSync(descriptor);

@@ -5,7 +5,7 @@ import { closeSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { getPriority, setPriority } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import type { Home } from '../home.ts';
 import { type ProcessRecord, remember, type Session } from '../session.ts';
 import { isSameProcess, listensOn, marksOf, startTimeOf } from './identity.ts';
@@ -61,7 +61,7 @@ export async function startProcess(
   child.unref();
   if (child.pid === undefined) {
     const error = await new Promise<Error>((resolve) => child.once('error', resolve));
-    throw new LauncherError(`${name}: cannot run ${command.file}: ${error.message}`);
+    throw new CommandError(`${name}: cannot run ${command.file}: ${error.message}`);
   }
   const startedAt = startTimeOf(child.pid) ?? 'ended at once';
   const settings = hashOf(command);
@@ -137,7 +137,7 @@ const probeWithinMs = 3_000;
  * Probes until the process answers, and it is this process that does: on the port of one that could
  * not bind it somebody else's server answers as well.
  *
- * @throws LauncherError with its last log lines when it ends, or does not answer in time.
+ * @throws CommandError with its last log lines when it ends, or does not answer in time.
  */
 export async function waitUntilReady(
   running: Running,
@@ -174,9 +174,9 @@ export function findStranger(
   return port === undefined ? undefined : `what answers on port ${port} is not this ${name}`;
 }
 
-function startFailed({ record, log, logFrom }: Running, why: string): LauncherError {
+function startFailed({ record, log, logFrom }: Running, why: string): CommandError {
   const lines = lastLines(log, { lines: 15, from: logFrom }).map((line) => `  ${line}`);
-  return new LauncherError([`${record.name} ${why}`, ...lines, `  log: ${log}`].join('\n'));
+  return new CommandError([`${record.name} ${why}`, ...lines, `  log: ${log}`].join('\n'));
 }
 
 /**

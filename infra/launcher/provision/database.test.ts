@@ -12,7 +12,7 @@ import {
   openForCommand,
 } from '@triplock/postgres';
 import { createTestDatabase, testNamespace, testPart } from '@triplock/testing';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { declarations } from '../services.ts';
 import { databaseUrls, provisionDatabase, withDatabase } from './database.ts';
 import { ledgerOf } from './ledger.ts';
@@ -26,7 +26,7 @@ async function aDatabase(context: TestContext) {
 }
 
 const refused = (sentence: RegExp) => (error: unknown) => {
-  assert.ok(error instanceof LauncherError);
+  assert.ok(error instanceof CommandError);
   assert.match(error.message, sentence);
   assert.doesNotMatch(error.message, /\n/);
   return true;
@@ -71,7 +71,7 @@ test('a ledger stays where it is, and a new one is where it is asked for', () =>
   assert.equal(ledgerOf({}, 'spanner'), 'spanner');
   const inSpanner = { ledger: 'spanner' as const };
   assert.equal(ledgerOf(inSpanner, undefined), 'spanner');
-  assert.throws(() => ledgerOf(inSpanner, 'postgres'), LauncherError);
+  assert.throws(() => ledgerOf(inSpanner, 'postgres'), CommandError);
   const inPostgres = { ledger: 'postgres' as const };
   assert.throws(() => ledgerOf(inPostgres, 'spanner'), /does not move to spanner/);
 });

@@ -10,7 +10,7 @@ import {
   rolePassword,
   type Database,
 } from '@triplock/postgres';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { usualNames } from '../names.ts';
 import { declarations, type RoleOfService } from '../services.ts';
 import type { Report } from '../session.ts';
@@ -40,7 +40,7 @@ export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
  * one is made, called `name`, and nobody else gets into the others. `replicas` of each service are
  * what connections are limited to; without it limits stay as they are. `copied`: a ledger that is
  * in another store is copied here.
- * @throws LauncherError in one sentence when the database is of another version; it is not touched.
+ * @throws CommandError in one sentence when the database is of another version; it is not touched.
  */
 export async function provisionDatabase(
   server: {
@@ -78,7 +78,7 @@ export function databaseUrls(owner: string): DatabaseUrls {
 
 function refuseOtherVersion(error: unknown): never {
   if (!(error instanceof OtherVersionError)) throw error;
-  throw new LauncherError(`postgres: ${error.message}`, { cause: error });
+  throw new CommandError(`postgres: ${error.message}`, { cause: error });
 }
 
 /** Opens a database for a moment. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Admin } from 'kafkajs';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import { allNamesOf, type Names, usualNames } from '../names.ts';
 import type { Addresses } from '../parts/part.ts';
 import { askPubSub } from '../parts/pubsub.ts';
@@ -53,7 +53,7 @@ async function deleteGroups(admin: Admin, groups: string[]): Promise<void> {
     if (joined.length === 0) break;
     if (performance.now() > deadline) {
       const names = joined.map(({ groupId }) => groupId).join(', ');
-      throw new LauncherError(`kafka: somebody is still at work in ${names}: stop it first`);
+      throw new CommandError(`kafka: somebody is still at work in ${names}: stop it first`);
     }
     await delay(askAgainMs);
   }
@@ -68,7 +68,7 @@ async function dropFromPubSub(emulator: string, names: Names): Promise<void> {
   ];
   for (const name of resources) {
     const { ok, status, text } = await askPubSub(emulator, { method: 'DELETE', name });
-    if (!ok && status !== 404) throw new LauncherError(`pubsub: deleting ${name}: ${text}`);
+    if (!ok && status !== 404) throw new CommandError(`pubsub: deleting ${name}: ${text}`);
   }
 }
 

@@ -1,4 +1,4 @@
-import { lackingEvents } from '@triplock/operator';
+import { lackingEvents } from '@triplock/inspect';
 import {
   createInEmulator,
   migrateSpanner,
@@ -9,7 +9,7 @@ import {
   type SpannerAddress,
 } from '@triplock/ledger-spanner';
 import type { LedgerStore, Stores } from '../choices.ts';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import type { Names } from '../names.ts';
 import type { Addresses } from '../parts/part.ts';
 import type { Report } from '../session.ts';
@@ -20,11 +20,11 @@ import { withDatabase } from './database.ts';
  * Which store the home's ledger is in. A ledger does not move by itself: what was accepted is
  * in the one where it was posted.
  *
- * @throws LauncherError when another is asked for.
+ * @throws CommandError when another is asked for.
  */
 export function ledgerOf({ ledger: before }: Stores, asked: LedgerStore | undefined): LedgerStore {
   if (asked !== undefined && before !== undefined && asked !== before) {
-    throw new LauncherError(
+    throw new CommandError(
       `the ledger of this home is in ${before} and does not move to ${asked}: take another --home, or forget the data (npm run down -- --volumes)`,
     );
   }
@@ -35,7 +35,7 @@ export function ledgerOf({ ledger: before }: Stores, asked: LedgerStore | undefi
  * Has the ledger's database ready before a service starts, where it is not PostgreSQL's, which has
  * it with everything else.
  *
- * @throws LauncherError when the emulator ended since the last `up` and has forgotten the ledger.
+ * @throws CommandError when the emulator ended since the last `up` and has forgotten the ledger.
  */
 export async function provisionLedger(
   { state, report }: { state: Stores; report: Report },
@@ -46,7 +46,7 @@ export async function provisionLedger(
     const database = spannerDatabaseIn(addresses, names);
     const { made } = await createInEmulator(database);
     if (made && state.ledger === 'spanner') {
-      throw new LauncherError(
+      throw new CommandError(
         'spanner: the emulator has ended since the last `up`, and the ledger in its memory is gone: forget what the other parts keep as well (npm run down -- --volumes)',
       );
     }
@@ -59,7 +59,7 @@ export async function provisionLedger(
 
 function refuseOtherSchema(error: unknown): never {
   if (!(error instanceof OtherSchemaError)) throw error;
-  throw new LauncherError(`spanner: ${error.message}`, { cause: error });
+  throw new CommandError(`spanner: ${error.message}`, { cause: error });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Admin, ITopicConfig } from 'kafkajs';
-import { LauncherError } from '../errors.ts';
+import { CommandError } from '@triplock/command';
 import type { Names } from '../names.ts';
 import { askPubSub, pubsubName } from '../parts/pubsub.ts';
 
@@ -97,7 +97,7 @@ async function put(emulator: string, name: string, body: object): Promise<'made'
   const { status, ok, text } = await askPubSub(emulator, { method: 'PUT', name, body });
   if (ok) return 'made';
   if (status === 409) return 'was there';
-  throw new LauncherError(`pubsub: making ${name} failed: ${status} ${text}`);
+  throw new CommandError(`pubsub: making ${name} failed: ${status} ${text}`);
 }
 
 /** Has Kafka administered for a moment. `brokers`: `host:port`, several separated by commas. */

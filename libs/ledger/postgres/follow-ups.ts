@@ -9,12 +9,10 @@ import {
   type FollowUpEnd,
   type FollowUpOutcome,
   type FollowUpPosting,
-} from '../follow-ups.ts';
-import type {
-  FollowUps,
-  ReservedFollowUp,
-  SettleFollowUpRequest,
-  StoreRefundIdRequest,
+  type FollowUps,
+  type ReservedFollowUp,
+  type SettleFollowUpRequest,
+  type StoreRefundIdRequest,
 } from '../follow-ups.ts';
 import { detailsText, otherFollowUpDetails } from '../rows.ts';
 import { ownMs } from '../unfinished.ts';

@@ -20,8 +20,7 @@ import { fingerprint, type JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectFields, incorrectParameters, queryText, reused } from '../http/problems.ts';
-import { refuseBody } from '../http/request-body.ts';
-import { readKey } from '../http/request-body.ts';
+import { refuseBody, readKey } from '../http/request-body.ts';
 import { askStore } from '../http/turns.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 

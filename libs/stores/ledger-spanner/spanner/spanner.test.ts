@@ -5,12 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { DeadlineError } from '@triplock/runtime';
-import { parseDatabaseName } from './calls.ts';
+import { parseDatabaseName, type Calls } from './calls.ts';
 import { isInvalidated, isRefusal, retryDelayOf, status } from './errors.ts';
 import { decodeRows, encodeParams, encodeValue, mutationsOf } from './values.ts';
 import { createTestSpanner } from '../test/test-spanner.ts';
 import { migrateSpanner, OtherSchemaError, spannerMigrationSets } from './schema.ts';
-import type { Calls } from './calls.ts';
 import { keepSessions } from './sessions.ts';
 
 test('whole numbers travel as text, and one that is not exact is refused', () => {

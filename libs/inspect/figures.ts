@@ -1,0 +1,116 @@
+/** What each counter of the pipeline counts: a metric, and of its values one, or all of them. */
+export const counters = {
+  accepted: [
+    ['triplock_gateway_payments_total', 'accepted'],
+    ['triplock_gateway_refunds_total', 'accepted'],
+    ['triplock_gateway_captures_total', 'accepted'],
+    ['triplock_gateway_cancellations_total', 'accepted'],
+  ],
+  read: [['triplock_worker_records_total']],
+  published: [['triplock_dispatcher_events_total', 'published']],
+  notified: [['triplock_notifier_events_total', 'applied']],
+  settled: [['triplock_settlement_events_total', 'applied']],
+  witnessed: [['triplock_auditor_events_total']],
+  delivered: [['triplock_webhook_attempts_total', 'delivered']],
+  caughtByClaims: [['triplock_duplicates_caught_total', 'claims']],
+  caughtByLedger: [['triplock_duplicates_caught_total', 'ledger']],
+  caughtByInbox: [['triplock_duplicates_caught_total', 'inbox']],
+} as const satisfies Record<string, readonly (readonly [metric: string, value?: string])[]>;
+
+/** What each gauge shows, and what several replicas that show it have together. */
+export const gauges = {
+  unread: ['triplock_accepted_unread_records', 'largest'],
+  unreadOldest: ['triplock_accepted_oldest_unread_seconds', 'largest'],
+  unreadLooked: ['triplock_accepted_unread_timestamp_seconds', 'largest'],
+  outboxPending: ['triplock_outbox_pending_rows', 'largest'],
+  outboxOldest: ['triplock_outbox_oldest_seconds', 'largest'],
+  outboxHeld: ['triplock_outbox_held_rows', 'largest'],
+  notifierInHand: ['triplock_notifier_events_in_hand', 'sum'],
+  notifierOldest: ['triplock_notifier_events_oldest_seconds', 'largest'],
+  settlementInHand: ['triplock_settlement_events_in_hand', 'sum'],
+  settlementOldest: ['triplock_settlement_events_oldest_seconds', 'largest'],
+  auditorInHand: ['triplock_auditor_events_in_hand', 'sum'],
+  auditorOldest: ['triplock_auditor_events_oldest_seconds', 'largest'],
+  webhooksWaiting: ['triplock_webhooks_waiting', 'largest'],
+  webhooksOldest: ['triplock_webhooks_oldest_waiting_seconds', 'largest'],
+  webhooksParked: ['triplock_webhooks_parked', 'largest'],
+  auditDrift: ['triplock_audit_drift', 'largest'],
+  auditEnded: ['triplock_audit_last_timestamp_seconds', 'largest'],
+} as const satisfies Record<string, readonly [metric: string, together: 'sum' | 'largest']>;
+
+export type CounterName = keyof typeof counters;
+export type GaugeName = keyof typeof gauges;
+export const counterNames = Object.keys(counters) as CounterName[];
+export const gaugeNames = Object.keys(gauges) as GaugeName[];
+
+/** What one process told of itself: only figures that it has. */
+export type ProcessFigures = {
+  counters: Partial<Record<CounterName, number>>;
+  gauges: Partial<Record<GaugeName, number>>;
+  /** Seconds since 1970: another one means that its counters began anew. */
+  startedAt: number;
+  cpuSeconds: number;
+  memoryBytes: number;
+};
+
+type Source = readonly [metric: string, value?: string];
+type Take = (figures: ProcessFigures, value: number, labels: string) => void;
+
+/** By a metric's name what it is, so that one look at each line is enough. */
+const wanted = new Map<string, Take>([
+  ['process_start_time_seconds', (figures, value) => (figures.startedAt = value)],
+  ['process_cpu_seconds_total', (figures, value) => (figures.cpuSeconds = value)],
+  ['process_resident_memory_bytes', (figures, value) => (figures.memoryBytes = value)],
+]);
+for (const name of counterNames) {
+  for (const [metric, only] of counters[name] as readonly Source[]) {
+    const before = wanted.get(metric);
+    wanted.set(metric, (figures, value, labels) => {
+      before?.(figures, value, labels);
+      if (only !== undefined && !labels.includes(`"${only}"`)) return;
+      figures.counters[name] = (figures.counters[name] ?? 0) + value;
+    });
+  }
+}
+for (const name of gaugeNames) {
+  const [metric] = gauges[name];
+  wanted.set(metric, ({ gauges: found }, value) => {
+    // Of a gauge by check, all checks together.
+    found[name] = (found[name] ?? 0) + value;
+  });
+}
+
+const line = /^([a-z_]+)(?:\{([^}]*)\})? (\S+)/;
+
+/** What of Prometheus' text form the console shows; whatever else is in it is passed over. */
+export function readFigures(text: string): ProcessFigures {
+  const figures: ProcessFigures = {
+    counters: {},
+    gauges: {},
+    startedAt: 0,
+    cpuSeconds: 0,
+    memoryBytes: 0,
+  };
+  for (const each of text.split('\n')) {
+    const [, metric = '', labels = '', value] = line.exec(each) ?? [];
+    const take = wanted.get(metric);
+    if (take !== undefined && Number.isFinite(Number(value))) take(figures, Number(value), labels);
+  }
+  return figures;
+}
+
+/** How long a process may take to tell. One that stands still does not hold up the others. */
+const tellWithinMs = 1_500;
+
+const names = [...wanted.keys()].map((name) => `name[]=${name}`);
+/** Nothing but what is shown is asked for: a process puts together no more than that. */
+export const figuresPath = `/metrics?${names.join('&')}`;
+
+/** Asks a process at its operators' port. @throws when it does not tell in time. */
+export async function askFigures(url: string): Promise<ProcessFigures> {
+  const answer = await fetch(new URL(figuresPath, url), {
+    signal: AbortSignal.timeout(tellWithinMs),
+  });
+  if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+  return readFigures(await answer.text());
+}

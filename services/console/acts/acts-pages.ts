@@ -1,0 +1,190 @@
+import { runAct } from './acts.ts';
+import {
+  mayAct,
+  Refusal,
+  type Answer,
+  type Console,
+  type KindOfAct,
+  type Route,
+  type Session,
+  type Visit,
+} from '../console.ts';
+import { html, type Html, type Shown } from '../html/html.ts';
+import { actNames, kindsOfActs, type ActName } from './kinds-of-acts.ts';
+import { facts, linked, state, table, time } from '../html/shown.ts';
+import { words } from '../html/words.ts';
+import { findAct, type RecordedAct, listActs } from '@triplock/inspect';
+
+const say = words.acts;
+
+/** The record of acts, and every kind of act as a form's target and as a path of the API. */
+export const actRoutes: readonly Route[] = [
+  { method: 'GET', path: '/acts', role: 'viewer', answer: showActs },
+  { method: 'GET', path: '/acts/:id', role: 'viewer', answer: showAct },
+  { method: 'GET', path: '/api/v1/acts', role: 'viewer', answer: readActs },
+  { method: 'GET', path: '/api/v1/acts/:id', role: 'viewer', answer: readAct },
+  ...actNames.flatMap((name): Route[] => {
+    const { role, except }: KindOfAct = kindsOfActs[name];
+    const who = { role, ...(except && { except }) };
+    return [
+      { method: 'POST', path: `/acts/${name}`, ...who, answer: byForm(name) },
+      { method: 'POST', path: `/api/v1/acts/${name}`, ...who, answer: byApi(name) },
+    ];
+  }),
+];
+
+/** What a form asks: `fields` are sent along unseen, `inputs` are what else is asked. */
+export type FormOfAct = { fields?: Readonly<Record<string, string>>; inputs?: Html };
+
+/**
+ * The form of an act on a page, or of several on the same fields, each with its button. Sent twice,
+ * each is done once: a button carries the id by which its act is known. Nothing for somebody whose
+ * role may do none of them.
+ */
+export function actForm(
+  { role, csrf }: Session,
+  acts: ActName | readonly ActName[],
+  { fields = {}, inputs }: FormOfAct = {},
+): Html | undefined {
+  const names = [acts].flat().filter((name) => mayAct(role, kindsOfActs[name].role));
+  const [first] = names;
+  if (first === undefined) return undefined;
+  const buttons = names.map(
+    (name) =>
+      html`<button name="form" value="${crypto.randomUUID()}" formaction="/acts/${name}">
+        ${say.labels[name]}
+      </button>`,
+  );
+  return html`<form class="act" method="post" action="/acts/${first}">
+    ${Object.entries({ csrf, ...fields }).map(
+      ([field, value]) => html`<input type="hidden" name="${field}" value="${value}" />`,
+    )}
+    ${inputs}
+    <label>${say.reason} <input name="reason" required maxlength="500" autocomplete="off" /></label>
+    ${buttons}
+  </form>`;
+}
+
+/** The same, out of the way until somebody wants it. */
+export function foldedForm(
+  session: Session,
+  name: ActName,
+  { summary = say.labels[name], ...form }: FormOfAct & { summary?: string } = {},
+): Html | undefined {
+  const shown = actForm(session, name, form);
+  if (shown === undefined) return undefined;
+  return html`<details>
+    <summary>${summary}</summary>
+    ${shown}
+  </details>`;
+}
+
+function byForm(name: ActName) {
+  return async (console: Console, visit: Visit): Promise<Answer> => {
+    const asked = await runAct(console, name, visit);
+    if (asked.outcome === 'asked-before' || asked.secret === undefined) {
+      const { then }: KindOfAct = kindsOfActs[name];
+      const record = `/acts/${asked.id}` as const;
+      return { is: 'redirect', to: asked.outcome === 'done' ? (then ?? record) : record };
+    }
+    const main = html`<p>${asked.detail}</p>
+      <p>
+        <label
+          >${say.shownOnce} <output><code>${asked.secret}</code></output></label
+        >
+      </p>
+      <p><a href="/acts/${asked.id}">${say.record}</a></p>`;
+    return { is: 'page', title: say.labels[name], main };
+  };
+}
+
+function byApi(name: ActName) {
+  return async (console: Console, visit: Visit): Promise<Answer> => {
+    const asked = await runAct(console, name, visit);
+    return { is: 'json', body: asked };
+  };
+}
+
+const actsOnPage = 50;
+
+async function readActs({ records }: Console, visit: Visit): Promise<Answer> {
+  return { is: 'json', body: await actsFor(records, visit) };
+}
+
+/** @throws Refusal where the cursor is none of this list. */
+async function actsFor(records: Console['records'], { query }: Visit) {
+  const cursor = query.get('before');
+  if (cursor !== null && !isNumber(cursor)) throw new Refusal('invalid_request', say.badCursor);
+  const [act, target, by] = ['act', 'target', 'by'].map((name) => query.get(name) || undefined);
+  const acts = await listActs(records, {
+    limit: actsOnPage + 1,
+    ...(cursor !== null && { before: BigInt(cursor) }),
+    ...(act !== undefined && { act }),
+    ...(target !== undefined && { target }),
+    ...(by !== undefined && { by }),
+  });
+  return { data: acts.slice(0, actsOnPage), has_more: acts.length > actsOnPage };
+}
+
+const isNumber = (text: string) => /^[1-9]\d{0,17}$/.test(text);
+
+async function oneAct({ records }: Console, { params }: Visit): Promise<RecordedAct> {
+  const id = params['id'] ?? '';
+  const act = isNumber(id) ? await findAct(records, BigInt(id)) : undefined;
+  if (act === undefined) throw new Refusal('not_found', say.notFound);
+  return act;
+}
+
+async function readAct(console: Console, visit: Visit): Promise<Answer> {
+  return { is: 'json', body: await oneAct(console, visit) };
+}
+
+async function showActs(console: Console, visit: Visit): Promise<Answer> {
+  const { data, has_more: hasMore } = await actsFor(console.records, visit);
+  const query = new URLSearchParams(visit.query);
+  query.set('before', String(data.at(-1)?.id ?? ''));
+  const main = html`${actTable(data, { caption: say.title, empty: say.empty })}
+  ${hasMore && html`<p class="below"><a class="button" href="/acts?${query.toString()}">${say.older}</a></p>`}`;
+  return { is: 'page', title: say.title, section: 'acts', main };
+}
+
+/** Acts in a table, as they come. */
+export function actTable(
+  acts: readonly RecordedAct[],
+  { caption, empty }: { caption: string; empty: string },
+): Html {
+  const rows = acts.map((act): Shown[] => [
+    html`<a href="/acts/${act.id}">${act.id} ${act.act}</a>`,
+    act.target,
+    act.by,
+    act.why,
+    time(act.begunAt),
+    outcomeOf(act),
+  ]);
+  return table(caption, say.heads, { rows, empty });
+}
+
+async function showAct(console: Console, visit: Visit): Promise<Answer> {
+  const act = await oneAct(console, visit);
+  const names = say.facts;
+  const main = html`${facts([
+      [names.on, act.target],
+      [names.by, say.byAs(act.by, act.role)],
+      [names.why, act.why],
+      [names.begun, time(act.begunAt, 'milliseconds')],
+      [names.outcome, outcomeOf(act)],
+      [names.finished, act.finishedAt && time(act.finishedAt, 'milliseconds')],
+    ])}
+    ${
+      act.detail !== '' &&
+      html`<h2>${names.detail}</h2>
+        <p class="lines">${linked(act.detail)}</p>`
+    }
+    <p><a href="/acts">${say.all}</a></p>`;
+  return { is: 'page', title: say.one(act.id, act.act), section: 'acts', main };
+}
+
+/** Of an act that is not finished nobody knows more than that it began. */
+function outcomeOf({ outcome }: RecordedAct): Html {
+  return outcome === 'begun' ? html`${state(outcome)} ${say.unknownEnd}` : state(outcome);
+}

@@ -1,0 +1,169 @@
+import type { Database } from '@triplock/postgres';
+import type { CrashPoints, HttpDocument, Logger } from '@triplock/runtime';
+import type { Config } from './config.ts';
+import type { FlowWatch } from './flow/flow.ts';
+import type { Html } from './html/html.ts';
+import type { ConsoleMetrics } from './metrics.ts';
+import type { Streams } from './edge/streams.ts';
+import type { words } from './html/words.ts';
+import { roles, type Role } from '@triplock/inspect';
+
+/** Whether one of this role may do what needs that one. */
+export function mayAct(role: Role, needed: Role): boolean {
+  return roles.indexOf(role) >= roles.indexOf(needed);
+}
+
+/** Who asks. */
+export type Session = {
+  /** The operator's name; `demo` where nobody logs in. */
+  operator: string;
+  role: Role;
+  /** What every act must bring along, as its field `csrf` or header `X-CSRF-Token`. */
+  csrf: string;
+  /** `none` where whoever reaches the console may do everything, which pages say. */
+  login: 'required' | 'none';
+};
+
+/** What came of logging in. */
+export type LoggingIn =
+  { outcome: 'logged-in'; secret: string; operator: string } | { outcome: 'unknown-token' };
+
+/**
+ * Tells who asks. Each of them may throw the Refusal `rate_limited`. Another way of logging in,
+ * such as OpenID Connect, is another one of these.
+ */
+export type Sessions = {
+  /** Begins a session by an operator's token, sent from this address. */
+  logIn(token: string, address: string): Promise<LoggingIn>;
+  /** Whose session the secret of a cookie is; nobody's where it has ended. */
+  bySecret(secret: string, address: string): Promise<Session | undefined>;
+  /** Whose token a program shows with its request, from this address. */
+  byToken(token: string, address: string): Promise<Session | undefined>;
+  /** Ends a session; twice is harmless. */
+  logOut(secret: string): Promise<void>;
+};
+
+/** What every page and act works with. */
+export type Console = {
+  config: Config;
+  /** As a role that may change nothing of the system; the server refuses every write besides. */
+  database: Database;
+  /** As the same role, for the console's own rows: sessions and acts. */
+  records: Database;
+  /** By each kind of act the role that may do it; without one its acts are refused. */
+  acting: { operator: Database | undefined; partners: Database | undefined };
+  sessions: Sessions;
+  /** Who looks at events. */
+  streams: Streams;
+  /** What every process tells. */
+  flow: FlowWatch;
+  metrics: ConsoleMetrics;
+  crashPoints: CrashPoints;
+  logger: Logger;
+  now: () => Date;
+};
+
+/** One request, once its route is known and its sender may take it. */
+export type Visit = {
+  /** Of the path, decoded. */
+  params: Readonly<Record<string, string>>;
+  query: URLSearchParams;
+  /** Of a POST: a form's, or those of a JSON object; empty for any other. */
+  fields: URLSearchParams;
+  session: Session;
+  /** The secret of the session's cookie, where it came by one. */
+  secret?: string;
+  /** Where the request came from. */
+  address: string;
+};
+
+/** One route. The server asks for its role before it is called, and for the token of every POST. */
+export type Route = {
+  method: 'GET' | 'POST';
+  /** As Fastify writes paths: `/payments/:id`. */
+  path: `/${string}`;
+  /** Who may take it, or `anyone`, without logging in. */
+  role: Role | 'anyone';
+  /** Where it is not: what breaks things has no path in production. */
+  except?: 'production';
+  answer: (console: Console, visit: Visit) => Promise<Answer>;
+};
+
+/** What came of an act: in words, and for programs. A secret is shown once and stored nowhere. */
+export type Acted = {
+  outcome: 'done' | 'nothing' | 'refused' | 'unknown';
+  detail: string;
+  result: unknown;
+  secret?: string;
+};
+
+/** Who acts, and why. */
+type Actor = { by: string; why: string };
+
+/** An act whose fields make sense. */
+export type Prepared = {
+  /** What it is done to, as the record of acts names it. */
+  target: string;
+  perform(console: Console, actor: Actor): Promise<Acted>;
+};
+
+/** A kind of act: who may do it, and what its fields say; its label is among the words. */
+export type KindOfAct = {
+  role: Role;
+  /** Where it cannot be done. */
+  except?: Route['except'];
+  /** The page on which one sees what came of it; its record where there is none. */
+  then?: `/${string}`;
+  /** @throws CommandError that says what is wrong with the fields. */
+  prepare(fields: URLSearchParams): Prepared;
+};
+
+/** What a route answers; how it looks on the wire is the server's matter. */
+export type Answer =
+  /** A whole page; its frame is the layout's. */
+  | { is: 'page'; title: string; main: Html; section?: keyof typeof words.pages; status?: number }
+  /** A piece that replaces another one of a page that is open. */
+  | { is: 'fragment'; html: Html }
+  /** As JSON, bigints as numbers or texts as the commands' `--json` has them. */
+  | { is: 'json'; body: unknown }
+  /** The same bytes for everybody, until the next version. */
+  | { is: 'document'; document: HttpDocument }
+  /** A file to keep, such as CSV: in pieces, so that its size does not matter. */
+  | { is: 'file'; name: string; type: string; pieces: AsyncIterable<string> | Iterable<string> }
+  /** Server-sent events until either side ends them; `signal` aborts when the browser has gone. */
+  | { is: 'events'; events: (signal: AbortSignal) => AsyncIterable<ServerSentEvent> }
+  /** To a path of ours, by GET; with a cookie that begins or ends a session. */
+  | { is: 'redirect'; to: `/${string}`; cookie?: string };
+
+/** One event of a stream. `data` may have several lines; `id` is where a browser goes on from. */
+export type ServerSentEvent = { event?: string; data: string; id?: string };
+
+/** A request that is refused: thrown by whoever finds out, shown as a page or a problem. */
+export class Refusal extends Error {
+  override name = 'Refusal';
+  readonly code: RefusalCode;
+  /** @param detail says what to do. */
+  constructor(code: RefusalCode, detail: string) {
+    super(detail);
+    this.code = code;
+  }
+}
+
+/** Every kind of refusal, with its status; titles are among the console's words. */
+export const refusals = {
+  invalid_request: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  not_ours: 403,
+  not_found: 404,
+  method_not_allowed: 405,
+  conflict: 409,
+  form_reused: 409,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  misdirected: 421,
+  rate_limited: 429,
+  internal_error: 500,
+  unavailable: 503,
+} as const satisfies Record<keyof typeof words.refusals.titles, number>;
+export type RefusalCode = keyof typeof refusals;

@@ -1,0 +1,242 @@
+import {
+  dismissableOf,
+  listDeadRecords,
+  listDeadRows,
+  parseDeadLetterId,
+  renderDeadLetterId,
+  showDeadLetter,
+  type DeadLetter,
+  type DeadLetterId,
+  type Wanted,
+  sourcesOf,
+  type PastAct,
+} from '@triplock/inspect';
+import { UsageError, wordsOf, toJson } from '@triplock/command';
+import { actForm } from '../acts/acts-pages.ts';
+import {
+  mayAct,
+  Refusal,
+  type Answer,
+  type Console,
+  type Session,
+  type Visit,
+} from '../console.ts';
+import { html, type Html, type Shown } from '../html/html.ts';
+import { kindsOfActs, lettersMax, type ActName } from '../acts/kinds-of-acts.ts';
+import { describeCopy } from '../payments/payment.ts';
+import * as json from '../edge/schema.ts';
+import { id, maskedIn, number, paymentLink, table, time } from '../html/shown.ts';
+import { words } from '../html/words.ts';
+
+const say = words.deadLetters;
+
+/** More than a person works through on one page; the command lists all. */
+const shownMax = 200;
+
+/** What was set aside: of the database at once, of Kafka as soon as it answers. */
+export async function showDeadLetters(console: Console, visit: Visit): Promise<Answer> {
+  const wanted = wantedIn(visit.query);
+  const [rows, copy] = await Promise.all([
+    listDeadRows(console.database, wanted).then(withoutCards),
+    describeCopy(console),
+  ]);
+  const records = `/dead-letters/records?show=${wanted}`;
+  const other = wanted === 'waiting' ? 'dismissed' : 'waiting';
+  const main = html`<p class="lead">${say.intro}</p>
+    ${copy && html`<p class="note">${copy}</p>`}
+    <p>
+      ${wanted === 'dismissed' && say.dismissedHint}
+      <a href="/dead-letters?show=${other}">${say.show[other]}</a>
+    </p>
+    ${sections.map(({ title, of, acts, hint }) => {
+      const letters = rows.filter(({ id: each }) => of.some((source) => each.startsWith(source)));
+      return html`<h2>${title}</h2>
+        ${hint && html`<p class="hint">${hint}</p>`}
+        ${letterTable({ caption: title, letters, acts, wanted }, visit.session)}`;
+    })}
+    <h2>${say.inKafka}</h2>
+    <div hx-get="${records}" hx-trigger="load">
+      <a href="${records}">${say.askKafka}</a>
+    </div>`;
+  return { is: 'page', title: say.title, section: 'dead-letters', main };
+}
+
+const bothActs = ['dead-letters.redrive', 'dead-letters.dismiss'] as const;
+
+type Section = { title: string; of: readonly string[]; acts: readonly ActName[]; hint?: string };
+
+/** What of the database stands together: what may be done about it is the same. */
+const sections: readonly Section[] = [
+  { title: say.accepted, of: ['outbox:', 'transaction:'], acts: ['dead-letters.redrive'] },
+  { title: say.webhooks, of: ['webhook:'], acts: bothActs },
+  { title: say.refused, of: ['refused:'], acts: bothActs, hint: say.refusedHint },
+];
+
+/** A piece of that page: the records of the dead-letter topic. */
+export async function showDeadRecords(
+  { config, database }: Console,
+  { query, session }: Visit,
+): Promise<Answer> {
+  const wanted = wantedIn(query);
+  try {
+    const letters = withoutCards(await listDeadRecords(sourcesOf(config, database), wanted));
+    const shown = { caption: say.inKafka, letters, acts: bothActs, wanted };
+    return { is: 'fragment', html: letterTable(shown, session) };
+  } catch (error) {
+    return { is: 'fragment', html: html`<p class="trouble">${say.away} ${wordsOf(error)}</p>` };
+  }
+}
+
+/** Everything for programs: `{ letters, unasked }`. */
+export async function readDeadLetters(
+  { config, database }: Console,
+  { query }: Visit,
+): Promise<Answer> {
+  const wanted = wantedIn(query);
+  const unasked: string[] = [];
+  const [rows, records] = await Promise.all([
+    listDeadRows(database, wanted),
+    Promise.resolve()
+      .then(() => listDeadRecords(sourcesOf(config, database), wanted))
+      .catch((error: unknown) => {
+        unasked.push(`kafka: ${wordsOf(error)}`);
+        return [];
+      }),
+  ]);
+  return { is: 'json', body: { letters: withoutCards([...records, ...rows]), unasked } };
+}
+
+/**
+ * What people and partners wrote, without card numbers. The ids are of brokers and databases, and a
+ * number of theirs that looks like a card's by chance has to stay: it is redriven by nothing else.
+ */
+function withoutCards(letters: readonly DeadLetter[]): DeadLetter[] {
+  return letters.map((letter) => ({ ...maskedIn(letter), id: letter.id }));
+}
+
+/** @throws Refusal for another list than there is. */
+function wantedIn(query: URLSearchParams): Wanted {
+  const asked = query.get('show') || 'waiting';
+  if (asked === 'waiting' || asked === 'dismissed') return asked;
+  throw new Refusal('invalid_request', say.badShow);
+}
+
+/** One dead letter, as it was: its bytes, its headers, its attempts. */
+export async function showLetter(console: Console, visit: Visit): Promise<Answer> {
+  const { asked, letter } = await letterIn(console, visit);
+  const again = html`<label class="check"
+    ><input type="checkbox" name="again" value="yes" /> ${say.again}</label
+  >`;
+  const main = html`<p><a href="/dead-letters">${say.back}</a></p>
+    ${actForm(visit.session, actsOn(asked), {
+      fields: { id: asked },
+      inputs: again,
+    })}
+    <pre>${toJson(letter, 2)}</pre>`;
+  return { is: 'page', title: say.one(asked), section: 'dead-letters', main };
+}
+
+/** What of an accepted payment waits must go on; anything else may be left where it is. */
+function actsOn(asked: string): readonly ActName[] {
+  try {
+    dismissableOf(parseDeadLetterId(asked));
+    return bothActs;
+  } catch (error) {
+    if (error instanceof UsageError) return ['dead-letters.redrive'];
+    throw error;
+  }
+}
+
+/** The same for programs. */
+export async function readLetter(console: Console, visit: Visit): Promise<Answer> {
+  const { letter } = await letterIn(console, visit);
+  return { is: 'json', body: letter };
+}
+
+async function letterIn({ config, database }: Console, { params }: Visit) {
+  const asked = params['id'] ?? '';
+  const parsed = parsedLetter(asked);
+  try {
+    const letter = await showDeadLetter(sourcesOf(config, database), parsed);
+    if (letter !== undefined) {
+      return { asked, letter: { ...maskedIn(letter), id: renderDeadLetterId(parsed) } };
+    }
+  } catch (error) {
+    throw new Refusal('unavailable', `${say.away} ${wordsOf(error)}`);
+  }
+  throw new Refusal('not_found', say.gone);
+}
+
+function parsedLetter(asked: string): DeadLetterId {
+  try {
+    return parseDeadLetterId(asked);
+  } catch (error) {
+    if (error instanceof UsageError) throw new Refusal('invalid_request', error.message);
+    throw error;
+  }
+}
+
+type LetterTable = {
+  caption: string;
+  letters: readonly DeadLetter[];
+  /** What may be done about those that are chosen, where the role allows it. */
+  acts: readonly ActName[];
+  wanted: Wanted;
+};
+
+/** With a form around it, by which those that are chosen are acted on. */
+function letterTable({ caption, letters, acts, wanted }: LetterTable, session: Session): Html {
+  const isWaiting = wanted === 'waiting';
+  const choosable = isWaiting && mayAct(session.role, kindsOfActs[acts[0]!].role);
+  const rows = letters
+    .slice(0, shownMax)
+    .map((each): Shown[] => [
+      ...(choosable
+        ? [html`<input type="checkbox" name="id" value="${each.id}" aria-label="${each.id}" />`]
+        : []),
+      time(each.at),
+      html`<a href="/dead-letters/${encodeURIComponent(each.id)}">${id(each.id)}</a>`,
+      each.partner,
+      paymentLink(each.about) ?? each.about,
+      each.reason,
+      actOn(isWaiting ? each.redriven : each.dismissed),
+    ]);
+  const more = letters.length - rows.length;
+  const heads = [...say.heads, isWaiting ? say.redriven : say.dismissed];
+  const shown = table(caption, choosable ? [say.choose, ...heads] : heads, {
+    rows,
+    empty: say.empty,
+  });
+  const isActable = choosable && rows.length > 0;
+  const most = html`<p class="hint">${say.most(lettersMax)}</p>`;
+  return html`${isActable ? actForm(session, acts, { inputs: html`${shown} ${most}` }) : shown}
+  ${more > 0 && html`<p class="note below">${say.more(number(more))}</p>`}`;
+}
+
+function actOn(act: DeadLetter['redriven']): Html | null {
+  return act && html`${time(act.at)} ${say.by(act.by, act.why)}`;
+}
+
+/** What of dead letters is given to programs. */
+export const letterSchemas: json.Schemas = {
+  DeadLetters: json.object({
+    letters: json.listOf(json.ref('DeadLetter')),
+    unasked: json.listOf(json.text),
+  }),
+  DeadLetter: json.shapeOf<DeadLetter>({
+    id: json.text,
+    at: json.time,
+    partner: json.text,
+    about: json.text,
+    reason: json.text,
+    redriven: json.refOrNull('PastAct'),
+    dismissed: json.refOrNull('PastAct'),
+  }),
+  PastAct: json.shapeOf<PastAct>({ by: json.text, at: json.time, why: json.orNull(json.text) }),
+  Letter: {
+    type: 'object',
+    required: ['id'],
+    properties: { id: json.text },
+    description: 'all that is known of it, by where it was set aside',
+  },
+};

@@ -1,0 +1,211 @@
+import { actForm, foldedForm } from '../acts/acts-pages.ts';
+import { Refusal, type Answer, type Console, type Session, type Visit } from '../console.ts';
+import { html, type Html, type Shown } from '../html/html.ts';
+import {
+  listDeliveries,
+  listEndpoints,
+  listSettlements,
+  type ListedDelivery,
+  type ListedEndpoint,
+  type SettlementDays,
+} from './listings.ts';
+import { listPartners } from '../payments/payments.ts';
+import { csvRow, select } from '../payments/payments-page.ts';
+import { formatDecimal } from '@triplock/payments';
+import { field, id, money, number, state, table, time } from '../html/shown.ts';
+import { words } from '../html/words.ts';
+
+/** Every webhook, newest first, and where they go. */
+export async function showWebhooks(
+  { database }: Console,
+  { query, session }: Visit,
+): Promise<Answer> {
+  const say = words.webhooks;
+  const partner = field(query, 'partner');
+  const state = givenUpIn(query);
+  const [partners, page, endpoints] = await Promise.all([
+    listPartners(database),
+    listDeliveries(database, { partner, state }, field(query, 'after')),
+    listEndpoints(database, partner),
+  ]);
+  const next = new URLSearchParams(query);
+  if (page.next !== undefined) next.set('after', page.next);
+  const rows = page.deliveries.map((each) => deliveryRow(each, session));
+  const main = html`<form class="filter" action="/webhooks" aria-label="${words.list.filter}">
+      ${select('partner', words.list.partner, { values: partners, chosen: partner ?? '' })}
+      ${select('state', words.list.status, { values: ['failed'], chosen: state ?? '' })}
+      <button>${words.list.show}</button>
+    </form>
+    ${table(say.title, say.heads, { rows, empty: say.empty })}
+    ${
+      page.next !== undefined &&
+      html`<p class="below">
+        <a class="button" rel="next" href="/webhooks?${next.toString()}">${say.more}</a>
+      </p>`
+    }
+    ${partner !== undefined && redeliverWindow(session, partner)}
+    <h2>${say.endpoints}</h2>
+    ${table(say.endpoints, say.endpointHeads, {
+      rows: endpoints.map((each) => endpointRow(each, session)),
+      empty: say.noEndpoints,
+    })}`;
+  return { is: 'page', title: say.title, section: 'webhooks', main };
+}
+
+/** The form that gives back what was given up of a partner's, in a window of time or at all. */
+function redeliverWindow(session: Session, partner: string): Html | undefined {
+  const say = words.webhooks;
+  const inputs = html`<label>${say.since} <input name="since" placeholder="${say.moment}" /></label>
+    <label>${say.before} <input name="until" placeholder="${say.moment}" /></label>`;
+  const form = actForm(session, 'webhooks.redeliver-window', { fields: { partner }, inputs });
+  return (
+    form &&
+    html`<h2>${say.window(partner)}</h2>
+      ${form}`
+  );
+}
+
+/** The same for programs: `{ deliveries, next?, endpoints }`. */
+export async function readWebhooks({ database }: Console, { query }: Visit): Promise<Answer> {
+  const partner = field(query, 'partner');
+  const filter = { partner, state: givenUpIn(query) };
+  const [page, endpoints] = await Promise.all([
+    listDeliveries(database, filter, field(query, 'after')),
+    listEndpoints(database, partner),
+  ]);
+  return { is: 'json', body: { ...page, endpoints } };
+}
+
+/** Those that were given up have an index of their own; no other state can be asked for. */
+function givenUpIn(query: URLSearchParams): 'failed' | undefined {
+  const asked = field(query, 'state');
+  if (asked === undefined || asked === 'failed') return asked;
+  throw new Refusal('invalid_request', words.webhooks.badState);
+}
+
+function deliveryRow(each: ListedDelivery, session: Session): Shown[] {
+  const fields = { partner: each.partner, id: each.id };
+  const answer = each.lastStatus === null ? (each.lastOutcome ?? '') : `HTTP ${each.lastStatus}`;
+  return [
+    time(each.createdAt),
+    each.partner,
+    html`<a href="/payments/${each.about}">${id(each.id)}</a>`,
+    each.type,
+    state(each.state),
+    number(each.attempts),
+    answer,
+    time(each.finishedAt ?? each.nextAttemptAt),
+    foldedForm(session, 'webhooks.redeliver', { fields, summary: words.webhooks.again }),
+  ];
+}
+
+function endpointRow(each: ListedEndpoint, session: Session): Shown[] {
+  const say = words.webhooks;
+  const now = each.disabledAt ? 'disabled' : each.verified ? 'open' : 'unverified';
+  const until = each.secondSecretUntil;
+  const early = html`<label class="check"
+    ><input type="checkbox" name="again" value="yes" required /> ${say.rotateEarly}</label
+  >`;
+  const rotation = foldedForm(session, 'partners.rotate-secret', {
+    fields: { partner: each.partner, endpoint: each.id },
+    ...(until && { inputs: early }),
+  });
+  return [
+    each.partner,
+    each.url,
+    state(now),
+    each.types?.join(', ') ?? say.all,
+    time(each.madeAt),
+    html`${until && html`${say.twoSign} ${time(until)}`} ${rotation}`,
+  ];
+}
+
+const dayMs = 86_400_000;
+/** As many as a page shows, and as a spreadsheet holds without complaint. */
+const [shownMax, fileRowsMax] = [500, 100_000] as const;
+
+/** What partners are owed, by day and currency. */
+export async function showSettlements(console: Console, { query }: Visit): Promise<Answer> {
+  const say = words.settlements;
+  const days = daysIn(query, console.now());
+  const [partners, rows] = await Promise.all([
+    listPartners(console.database),
+    listSettlements(console.database, days, shownMax),
+  ]);
+  const shown = rows.map((each): Shown[] => [
+    each.day,
+    each.partner,
+    number(each.payments),
+    money(each.gross, each.currency),
+    number(each.refundCount),
+    money(each.refunds, each.currency),
+    html`<b>${money(each.net, each.currency)}</b>`,
+  ]);
+  const asked = new URLSearchParams(Object.entries({ partner: '', ...days }));
+  const main = html`<form class="filter" action="/settlements" aria-label="${words.list.filter}">
+      ${select('partner', words.list.partner, { values: partners, chosen: days.partner ?? '' })}
+      <label>${say.from}<input type="date" name="from" value="${days.from}" /></label>
+      <label>${say.until}<input type="date" name="until" value="${days.until}" /></label>
+      <button>${words.list.show}</button>
+    </form>
+    ${table(say.title, say.heads, { rows: shown, empty: say.empty })}
+    ${rows.length === shownMax && html`<p class="note below">${say.more}</p>`}
+    <p class="below">
+      <a class="button quiet" href="/settlements.csv?${asked.toString()}" download>
+        ${words.list.csv}
+      </a>
+    </p>`;
+  return { is: 'page', title: say.title, section: 'settlements', main };
+}
+
+/** The same for programs: `{ settlements }`. */
+export async function readSettlements(console: Console, { query }: Visit): Promise<Answer> {
+  const days = daysIn(query, console.now());
+  return {
+    is: 'json',
+    body: { settlements: await listSettlements(console.database, days, 1_000) },
+  };
+}
+
+/** The same as a file. */
+export async function downloadSettlements(console: Console, { query }: Visit): Promise<Answer> {
+  const days = daysIn(query, console.now());
+  const rows = await listSettlements(console.database, days, fileRowsMax);
+  const heads = [
+    'day',
+    'partner',
+    'currency',
+    'payments',
+    'gross',
+    'refund_count',
+    'refunds',
+    'net',
+  ];
+  const lines = rows.map((each) => {
+    const [gross, refunds, net] = [each.gross, each.refunds, each.net].map((amount) =>
+      formatDecimal(amount, each.currency),
+    );
+    const { day, partner, currency, payments, refundCount } = each;
+    const counts = [String(payments), String(refundCount)] as const;
+    return csvRow([day, partner, currency, counts[0], gross!, counts[1], refunds!, net!]);
+  });
+  const name = `settlements-${days.from}-${days.until}.csv`;
+  return { is: 'file', name, type: 'text/csv; charset=utf-8', pieces: [csvRow(heads), ...lines] };
+}
+
+/** The last week where nothing is said. @throws Refusal for what is no day. */
+function daysIn(query: URLSearchParams, now: Date): SettlementDays {
+  const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);
+  const { from = dayOf(now.getTime() - 6 * dayMs), until = dayOf(now.getTime() + dayMs) } = {
+    from: field(query, 'from'),
+    until: field(query, 'until'),
+  };
+  for (const day of [from, until]) {
+    const isDay = /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(Date.parse(day));
+    if (!isDay || dayOf(Date.parse(day)) !== day) {
+      throw new Refusal('invalid_request', words.settlements.badDay(day));
+    }
+  }
+  const partner = field(query, 'partner');
+  return partner === undefined ? { from, until } : { partner, from, until };
+}

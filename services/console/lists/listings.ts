@@ -1,0 +1,269 @@
+import { loadStatements, type Queryable } from '@triplock/postgres';
+import { Refusal } from '../console.ts';
+import * as json from '../edge/schema.ts';
+import { words } from '../html/words.ts';
+
+const sql = loadStatements(import.meta.url, 'listings.sql', [
+  'deliveries',
+  'endpoints',
+  'settlements',
+  'partners',
+  'scheduledAudit',
+  'slices',
+  'losses',
+]);
+
+/** A webhook in the list of all. */
+export type ListedDelivery = {
+  /** The webhook-id, and which of its event's from the second on. */
+  id: string;
+  event: string;
+  ordinal: number;
+  /** When it was made, to the microsecond. */
+  place: string;
+  partner: string;
+  about: string;
+  type: string;
+  state: string;
+  attempts: number;
+  lastStatus: number | null;
+  lastOutcome: string | null;
+  createdAt: Date;
+  nextAttemptAt: Date;
+  finishedAt: Date | null;
+};
+
+const pageSize = 50;
+
+/** Which webhooks to list. */
+export type DeliveryFilter = { partner?: string; state?: 'failed' };
+
+/**
+ * A page of webhooks, newest first.
+ *
+ * @throws Refusal for a cursor that is none.
+ */
+export async function listDeliveries(
+  database: Queryable,
+  { partner, state }: DeliveryFilter,
+  cursor: string | undefined,
+): Promise<{ deliveries: ListedDelivery[]; next?: string }> {
+  const after = cursor === undefined ? [null, null, null] : placeIn(cursor);
+  const values = [partner ?? null, state === 'failed', pageSize + 1, ...after];
+  const rows = await database.query<ListedDelivery>(sql.deliveries, values);
+  const deliveries = rows.slice(0, pageSize);
+  const last = deliveries.at(-1);
+  if (rows.length <= pageSize || last === undefined) return { deliveries };
+  const text = [last.event, last.ordinal, last.place].join(' ');
+  return { deliveries, next: Buffer.from(text).toString('base64url') };
+}
+
+/** A place is good in every list of webhooks: one that is narrower just has fewer behind it. */
+function placeIn(cursor: string): string[] {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  const [, event, ordinal, at] =
+    /^([0-9a-f-]{36}) (\d{1,2}) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d+:-]{0,20})$/.exec(text) ?? [];
+  if (at === undefined) throw new Refusal('invalid_request', words.refusals.noPlace);
+  return [at, event!, ordinal!];
+}
+
+/** Where a partner's webhooks go. */
+export type ListedEndpoint = {
+  id: string;
+  partner: string;
+  url: string;
+  description: string | null;
+  /** The types of events that it wants; null for all. */
+  types: string[] | null;
+  verified: boolean;
+  disabledAt: Date | null;
+  madeAt: Date;
+  secondSecretUntil: Date | null;
+};
+
+/** The endpoints of a partner, or of all: 500 at most. */
+export function listEndpoints(database: Queryable, partner?: string): Promise<ListedEndpoint[]> {
+  return database.query<ListedEndpoint>(sql.endpoints, [partner ?? null]);
+}
+
+/** What a partner is owed of a day in one currency, in minor units. */
+export type ListedSettlement = {
+  partner: string;
+  day: string;
+  currency: string;
+  gross: bigint;
+  refunds: bigint;
+  net: bigint;
+  payments: bigint;
+  refundCount: bigint;
+};
+
+/** Which days, both included, as `yyyy-mm-dd`; of one partner or of all. */
+export type SettlementDays = { partner?: string; from: string; until: string };
+
+/** What partners are owed by day, the newest first. */
+export function listSettlements(
+  database: Queryable,
+  { partner, from, until }: SettlementDays,
+  max: number,
+): Promise<ListedSettlement[]> {
+  const values = [partner ?? null, from, until, max];
+  return database.query<ListedSettlement>(sql.settlements, values);
+}
+
+/** A partner and what may be shown of its keys, the oldest first; times as RFC 3339. */
+export type ShownPartner = {
+  id: string;
+  createdAt: Date;
+  /** Where its texts may look like card numbers, `*` for everywhere. */
+  cardNumbersIn: string[];
+  keys: { prefix: string | null; createdAt: string; revokedAt: string | null }[];
+};
+
+/** Partners by name, 100 at a time. */
+export function listShownPartners(database: Queryable, after?: string): Promise<ShownPartner[]> {
+  return database.query<ShownPartner>(sql.partners, [after ?? null]);
+}
+
+/** The last scheduled audit, by check: how many ids, and since when the oldest. */
+export type ScheduledAudit = {
+  endedAt: Date | null;
+  tookMs: number;
+  /** Null where it is due at once. */
+  dueAt: Date | null;
+  drift: Record<string, number>;
+  inFlight: Record<string, number>;
+  inFlightSince: Record<string, string>;
+  waiting: Record<string, number>;
+  waitingSince: Record<string, string>;
+};
+
+/** A window of time that was compared and closed. */
+export type ClosedSlice = {
+  nth: number;
+  from: Date;
+  until: Date;
+  closedAt: Date;
+  hash: string;
+  /** Found otherwise since than it was closed. */
+  doubted: boolean;
+};
+
+/** Records that Kafka lost before they were read, up to and without the last offset. */
+export type Loss = {
+  id: bigint;
+  topic: string;
+  partition: number;
+  from: bigint;
+  to: bigint;
+  why: string;
+  foundAt: Date;
+  acknowledgedAt: Date | null;
+};
+
+/** What the auditors found, as they left it in the database. */
+export async function readAudits(database: Queryable) {
+  const [[last], slices, losses] = await Promise.all([
+    database.query<ScheduledAudit>(sql.scheduledAudit),
+    database.query<ClosedSlice>(sql.slices),
+    database.query<Loss>(sql.losses),
+  ]);
+  return { last: last!, slices, losses };
+}
+
+/** What of these lists is given to programs. */
+export const listingSchemas: json.Schemas = {
+  Webhooks: json.object(
+    {
+      deliveries: json.listOf(json.ref('Delivery')),
+      next: json.next,
+      endpoints: json.listOf(json.ref('Endpoint')),
+    },
+    ['next'],
+  ),
+  Delivery: json.shapeOf<ListedDelivery>({
+    id: json.text,
+    event: json.uuid,
+    ordinal: json.whole,
+    place: json.text,
+    partner: json.text,
+    about: json.uuid,
+    type: json.text,
+    state: json.text,
+    attempts: json.whole,
+    lastStatus: json.orNull(json.whole),
+    lastOutcome: json.orNull(json.text),
+    createdAt: json.time,
+    nextAttemptAt: json.time,
+    finishedAt: json.orNull(json.time),
+  }),
+  Endpoint: json.shapeOf<ListedEndpoint>({
+    id: json.uuid,
+    partner: json.text,
+    url: json.text,
+    description: json.orNull(json.text),
+    types: json.orNull(json.listOf(json.text)),
+    verified: json.flag,
+    disabledAt: json.orNull(json.time),
+    madeAt: json.time,
+    secondSecretUntil: json.orNull(json.time),
+  }),
+  Settlements: json.object({ settlements: json.listOf(json.ref('Settlement')) }),
+  Settlement: json.shapeOf<ListedSettlement>({
+    partner: json.text,
+    day: { type: 'string', format: 'date' },
+    currency: json.text,
+    gross: json.minorUnits,
+    refunds: json.minorUnits,
+    net: json.minorUnits,
+    payments: json.whole,
+    refundCount: json.whole,
+  }),
+  Partners: json.object({ partners: json.listOf(json.ref('Partner')) }),
+  Partner: json.shapeOf<ShownPartner>({
+    id: json.text,
+    createdAt: json.time,
+    cardNumbersIn: json.listOf(json.text),
+    keys: json.listOf(
+      json.object({
+        prefix: json.orNull(json.text),
+        createdAt: json.text,
+        revokedAt: json.orNull(json.text),
+      }),
+    ),
+  }),
+  Audit: json.object({
+    last: json.ref('ScheduledAudit'),
+    slices: json.listOf(json.ref('Slice')),
+    losses: json.listOf(json.ref('Loss')),
+    runs: json.listOf(json.ref('Act')),
+  }),
+  ScheduledAudit: json.shapeOf<ScheduledAudit>({
+    endedAt: json.orNull(json.time),
+    tookMs: json.whole,
+    dueAt: json.orNull(json.time),
+    drift: json.byName(json.whole),
+    inFlight: json.byName(json.whole),
+    inFlightSince: json.byName(json.text),
+    waiting: json.byName(json.whole),
+    waitingSince: json.byName(json.text),
+  }),
+  Slice: json.shapeOf<ClosedSlice>({
+    nth: json.whole,
+    from: json.time,
+    until: json.time,
+    closedAt: json.time,
+    hash: json.text,
+    doubted: json.flag,
+  }),
+  Loss: json.shapeOf<Loss>({
+    id: json.whole,
+    topic: json.text,
+    partition: json.whole,
+    from: json.whole,
+    to: json.whole,
+    why: json.text,
+    foundAt: json.time,
+    acknowledgedAt: json.orNull(json.time),
+  }),
+};

@@ -1,0 +1,216 @@
+import type { ClaimSeen } from '@triplock/claims-inspector';
+import { UsageError, wordsOf, formatSpan } from '@triplock/command';
+import {
+  type DeadRecord,
+  type Entry,
+  type EventRow,
+  type LedgerRow,
+  type Receipt,
+  type Operator,
+  type Unasked,
+  claimStoreNames,
+  partOfClaims,
+  tracePayment,
+  type PaymentTrace,
+  type ProviderObject,
+  type RecordSeen,
+  type RecordsSeen,
+  type TransactionTrace,
+} from '@triplock/inspect';
+import type { Answer, Console, Visit } from '../console.ts';
+import { html, type Html, type Shown } from '../html/html.ts';
+import { txnIdOf } from './payment-page.ts';
+import * as json from '../edge/schema.ts';
+import { id, money, table, time } from '../html/shown.ts';
+import { words } from '../html/words.ts';
+
+const say = words.payment;
+
+/** How long a page may ask the layers. */
+const askWithinMs = 20_000;
+
+/** What only the layers themselves have: the claim, copies in Kafka, the provider's own word. */
+export async function readLayers(console: Console, { params }: Visit): Promise<Answer> {
+  return { is: 'json', body: await traceOf(console, params['id']) };
+}
+
+/** The same as a piece of the payment's page. */
+export async function showLayers(console: Console, { params }: Visit): Promise<Answer> {
+  const answer = await traceOf(console, params['id']).catch((error: unknown) => {
+    if (error instanceof UsageError) return wordsOf(error);
+    throw error;
+  });
+  if (typeof answer === 'string') {
+    return { is: 'fragment', html: html`<p class="trouble">${answer}</p>` };
+  }
+  return { is: 'fragment', html: layers(answer) };
+}
+
+function traceOf({ config }: Console, asked: string | undefined): Promise<PaymentTrace> {
+  const signal = AbortSignal.timeout(askWithinMs);
+  return tracePayment({ config, terminal: silent, signal, diagnose: nobodyKnows }, txnIdOf(asked));
+}
+
+const nobodyKnows: Operator['diagnose'] = () => Promise.resolve([]);
+const nothing = () => undefined;
+const silent = { line: nothing, progress: nothing, note: nothing, clear: nothing, result: nothing };
+
+function layers(trace: PaymentTrace): Html {
+  const isClaimAsked = trace.unasked.every(({ part }) => part !== partOfClaims(trace.claims));
+  const rows = [
+    ...(isClaimAsked ? [claimRow(trace)] : []),
+    ...recordRows(trace),
+    ...providerRows(trace),
+    ...receiptRows(trace),
+  ];
+  return html`${trace.unasked.map(
+    ({ why }) => html`<p class="trouble">${say.notAsked}: ${why}</p>`,
+  )}
+  ${table(say.layersNow, say.layerHeads, { rows, empty: say.notAsked })}`;
+}
+
+function claimRow({ claim, claims }: PaymentTrace): Shown[] {
+  if (claim === undefined) return [say.layers.claim, say.noClaim(claimStoreNames[claims])];
+  const { state, leftMs, acceptedAt } = claim;
+  const at = acceptedAt && html`${time(acceptedAt, 'milliseconds')} · `;
+  return [say.layers.claim, html`${at}${say.claim(state, formatSpan(leftMs))}`];
+}
+
+function recordRows({ txnId, kafka, ledger }: PaymentTrace): Shown[][] {
+  if (kafka === undefined) return [];
+  const mine = kafka.records.filter((record) => record.txnId === txnId);
+  const rows = mine.map(({ at, offset }, nth): Shown[] => {
+    const where = say.recordSeen(kafka.partition, offset);
+    const copy = nth > 0 && html`, <b>${say.duplicate}</b>`;
+    return [say.layers.kafka, html`${time(at, 'milliseconds')} · ${where}${copy}`];
+  });
+  // Only the ledger says which payment one follows, and so under whose id its record is.
+  const none = ledger.length > 0 ? say.noRecords : say.noRecordsYet;
+  if (mine.length === 0) rows.push([say.layers.kafka, none]);
+  if (!kafka.complete) rows.push([say.layers.kafka, say.moreRecords]);
+  return rows;
+}
+
+function providerRows({ provider }: PaymentTrace): Shown[][] {
+  return provider.map(({ kind, id: named, row }) => {
+    if (row === undefined) return [say.layers.provider, say.nothingAtProvider(kind, named)];
+    const { status, amount, currency } = row;
+    return [say.layers.provider, html`${kind} ${id(named)} ${status}, ${money(amount, currency)}`];
+  });
+}
+
+function receiptRows({ receipts }: PaymentTrace): Shown[][] {
+  return receipts.map(({ id: webhook, verified, attempts, firstAt }) => [
+    say.receiver,
+    html`${time(new Date(firstAt), 'milliseconds')} · ${id(webhook)},
+    ${say.received(verified, attempts)}`,
+  ]);
+}
+
+const transaction = {
+  txnId: json.uuid,
+  ledger: json.listOf(json.ref('LedgerRow')),
+  entries: json.listOf(json.ref('Entry')),
+  events: json.listOf(json.ref('Event')),
+  deadLetters: json.listOf(json.ref('DeadRecord')),
+  claim: json.ref('Claim'),
+  receipts: json.listOf(json.ref('Receipt')),
+  provider: json.listOf(json.ref('ProviderObject')),
+};
+
+/** What of the layers is given to programs. */
+export const layerSchemas: json.Schemas = {
+  Layers: json.shapeOf<PaymentTrace>(
+    {
+      ...transaction,
+      claims: json.text,
+      kafka: json.ref('RecordsSeen'),
+      refunds: json.listOf(json.ref('LayersOfOne')),
+      ledgerUntil: json.time,
+      unasked: json.listOf(json.shapeOf<Unasked>({ part: json.text, why: json.text })),
+    },
+    ['claim', 'kafka', 'ledgerUntil'],
+  ),
+  LayersOfOne: json.shapeOf<TransactionTrace>(transaction, ['claim']),
+  Claim: json.shapeOf<ClaimSeen>({
+    state: json.text,
+    partner: json.text,
+    fingerprint: json.text,
+    acceptedAt: json.time,
+    leftMs: json.figure,
+  }),
+  RecordsSeen: json.shapeOf<RecordsSeen>({
+    partition: json.whole,
+    records: json.listOf(json.ref('RecordSeen')),
+    complete: json.flag,
+  }),
+  RecordSeen: json.shapeOf<RecordSeen>(
+    { offset: json.text, at: json.time, bytes: json.whole, txnId: json.uuid, traceId: json.text },
+    ['txnId', 'traceId'],
+  ),
+  ProviderObject: json.shapeOf<ProviderObject>(
+    { kind: json.text, id: json.text, row: json.ref('ProviderRow') },
+    ['row'],
+  ),
+  ProviderRow: { type: 'object', description: 'what the provider has, as its journal tells it' },
+  Receipt: json.shapeOf<Receipt>({
+    id: json.text,
+    partner: json.text,
+    verified: json.flag,
+    attempts: json.whole,
+    effects: json.whole,
+    type: json.text,
+    firstAt: json.text,
+    lastAt: json.text,
+  }),
+  LedgerRow: json.shapeOf<LedgerRow>({
+    kind: json.text,
+    paymentId: json.orNull(json.uuid),
+    partner: json.text,
+    key: json.text,
+    fingerprint: json.text,
+    state: json.text,
+    failure: json.orNull(json.text),
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+    intentId: json.orNull(json.text),
+    chargeId: json.orNull(json.text),
+    refundId: json.orNull(json.text),
+  }),
+  Entry: json.shapeOf<Entry>({
+    debit: json.text,
+    credit: json.text,
+    amount: json.minorUnits,
+    currency: json.text,
+    at: json.time,
+  }),
+  Event: json.shapeOf<EventRow>({
+    eventId: json.uuid,
+    type: json.text,
+    sequence: json.orNull(json.whole),
+    traceId: json.text,
+    createdAt: json.time,
+    state: json.text,
+    publishedAt: json.orNull(json.time),
+    copies: json.whole,
+    altered: json.whole,
+    firstSeenAt: json.orNull(json.time),
+    lastSeenAt: json.orNull(json.time),
+    inboxRows: json.whole,
+    receivedAt: json.orNull(json.time),
+    delivery: json.orNull(json.text),
+    attempts: json.whole,
+    deliveredAt: json.orNull(json.time),
+    feedRows: json.whole,
+    feedReceivedAt: json.orNull(json.time),
+    isPastFeed: json.flag,
+  }),
+  DeadRecord: json.shapeOf<DeadRecord>({
+    reason: json.text,
+    partition: json.whole,
+    offset: json.whole,
+    at: json.time,
+  }),
+};

@@ -1,0 +1,293 @@
+import type { TxnId } from '@triplock/payments';
+import { loadStatements, type Queryable } from '@triplock/postgres';
+import { describeCopyUntil, readCopyUntil, readEffects, type Effects } from '@triplock/inspect';
+import type { Console } from '../console.ts';
+import * as json from '../edge/schema.ts';
+import { words } from '../html/words.ts';
+import { maskCardNumbers } from '@triplock/payments';
+
+const sql = loadStatements(import.meta.url, 'payment.sql', [
+  'row',
+  'accepted',
+  'followers',
+  'disputes',
+  'journal',
+  'deliveries',
+  'rawForms',
+]);
+
+/** The ledger's row of a transaction; amounts in minor units. */
+export type TransactionRow = {
+  id: string;
+  kind: string;
+  partner: string;
+  key: string;
+  /** Of a refund, capture or cancellation. */
+  paymentId: string | null;
+  requested: bigint | null;
+  amount: bigint | null;
+  currency: string | null;
+  state: string;
+  method: string | null;
+  reference: string | null;
+  /** JSON text of what the ledger does not compute with. */
+  details: string | null;
+  createdAt: Date;
+  settledAt: Date | null;
+  failureCode: string | null;
+  failureMessage: string | null;
+  captured: bigint | null;
+  refunded: bigint;
+  reserved: bigint;
+  authorizedAt: Date | null;
+  actionExpiresAt: Date | null;
+  dueAt: Date | null;
+  closedBy: string | null;
+  provider: string | null;
+  intentId: string | null;
+  chargeId: string | null;
+  refundId: string | null;
+  traceId: string | null;
+  fingerprint: string;
+  version: number;
+};
+
+/** A request of the accepted topic, where and when the auditor read it. */
+export type AcceptedRecord = {
+  partition: number;
+  offset: bigint;
+  at: Date;
+  kind: string;
+  partner: string;
+  paymentId: string | null;
+  amount: bigint | null;
+  currency: string | null;
+};
+
+/** A refund, capture or cancellation of a payment. */
+export type Follower = {
+  id: string;
+  kind: string;
+  amount: bigint | null;
+  currency: string | null;
+  state: string;
+  failureCode: string | null;
+  createdAt: Date;
+  settledAt: Date | null;
+};
+
+/** A dispute of a payment, by the provider's id. */
+export type Dispute = { id: string; amount: bigint; reason: string; at: Date };
+
+/** What the provider has, as its lists showed it last. */
+export type JournalEntry = {
+  kind: string;
+  id: string;
+  status: string;
+  amount: bigint;
+  currency: string;
+  createdAt: Date;
+  changedAt: Date;
+};
+
+/** One webhook, with its attempts in order. */
+export type Webhook = {
+  id: string;
+  type: string;
+  state: string;
+  /** Nothing where there is no such endpoint any more. */
+  url: string | null;
+  createdAt: Date;
+  finishedAt: Date | null;
+  nextAttemptAt: Date;
+  attempts: {
+    attempt: number;
+    status: number | null;
+    error: string | null;
+    tookMs: number;
+    at: Date;
+  }[];
+};
+
+/** One transaction as the database has it, layer by layer. */
+export type PaymentView = {
+  id: TxnId;
+  /** Nothing while no worker has posted it. */
+  row: TransactionRow | undefined;
+  accepted: AcceptedRecord[];
+  followers: Follower[];
+  disputes: Dispute[];
+  journal: JournalEntry[];
+  webhooks: Webhook[];
+} & Omit<Effects, 'ledger'>;
+
+/**
+ * A payment, refund, capture or cancellation by its id, from every table that has something of it.
+ * Nothing when none has.
+ */
+export async function viewPayment(
+  database: Queryable,
+  id: TxnId,
+): Promise<PaymentView | undefined> {
+  const [[row], accepted, followers, disputes, journal, attempts, effects] = await Promise.all([
+    database.query<TransactionRow>(sql.row, [id]),
+    database.query<AcceptedRecord>(sql.accepted, [id]),
+    database.query<Follower>(sql.followers, [id]),
+    database.query<Dispute>(sql.disputes, [id]),
+    database.query<JournalEntry>(sql.journal, [id]),
+    database.query<AttemptRow>(sql.deliveries, [id]),
+    readEffects(database, id),
+  ]);
+  const { entries, events, deadLetters } = effects;
+  if (row === undefined && accepted.length + deadLetters.length === 0) return undefined;
+  const webhooks = webhooksOf(attempts);
+  if (row !== undefined) Object.assign(row, maskedTexts(row));
+  const own = { row, accepted, followers, disputes, journal, webhooks };
+  return { id, ...own, entries, events, deadLetters };
+}
+
+type AttemptRow = Omit<Webhook, 'attempts'> &
+  Webhook['attempts'][number] & { attempt: number | null };
+
+function webhooksOf(rows: readonly AttemptRow[]): Webhook[] {
+  const byId = Map.groupBy(rows, ({ id }) => id);
+  return [...byId.values()].map((mine) => {
+    const { attempt: _, status: __, error: ___, tookMs: ____, at: _____, ...webhook } = mine[0]!;
+    const attempts = mine.flatMap(({ attempt, status, error, tookMs, at }) =>
+      attempt === null ? [] : [{ attempt, status, error, tookMs, at }],
+    );
+    return { ...webhook, attempts };
+  });
+}
+
+/** What whoever reads the ledger here has to know: that this is a copy, and until when it holds. */
+export async function describeCopy({ config, database }: Console): Promise<string | undefined> {
+  if (config.LEDGER_STORE !== 'spanner') return undefined;
+  const until = await readCopyUntil(database);
+  return until === undefined ? words.copied : `${words.copied} Now ${describeCopyUntil(until)}.`;
+}
+
+/** A text as it went out. */
+export type RawForm = { what: 'event' | 'webhook'; id: string; text: string; at: Date };
+
+/** The events of a transaction as they are published, and its webhooks as they are sent; masked. */
+export async function readRawForms(database: Queryable, id: TxnId): Promise<RawForm[]> {
+  const forms = await database.query<RawForm>(sql.rawForms, [id]);
+  return forms.map((form) => ({ ...form, text: maskCardNumbers(form.text) }));
+}
+
+/** What partners may write as they like, and so may have written a card's number into. */
+export function maskedTexts<
+  Row extends { key: string; reference: string | null; details?: string | null },
+>(row: Row): Row {
+  const [reference, details] = [row.reference, row.details].map(
+    (text) => text && maskCardNumbers(text),
+  );
+  return { ...row, key: maskCardNumbers(row.key), reference, ...('details' in row && { details }) };
+}
+
+/** What of one payment is given to programs, beside what the layers have. */
+export const viewSchemas: json.Schemas = {
+  Payment: json.shapeOf<PaymentView>(
+    {
+      id: json.uuid,
+      row: json.ref('Row'),
+      accepted: json.listOf(json.ref('Request')),
+      followers: json.listOf(json.ref('Follower')),
+      journal: json.listOf(json.ref('JournalEntry')),
+      webhooks: json.listOf(json.ref('Webhook')),
+      entries: json.listOf(json.ref('Entry')),
+      events: json.listOf(json.ref('Event')),
+      disputes: json.listOf(json.ref('Dispute')),
+      deadLetters: json.listOf(json.ref('DeadRecord')),
+    },
+    ['row'],
+  ),
+  Row: json.shapeOf<TransactionRow>({
+    id: json.uuid,
+    kind: json.text,
+    partner: json.text,
+    key: json.text,
+    paymentId: json.orNull(json.uuid),
+    requested: json.orNull(json.minorUnits),
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    state: json.text,
+    method: json.orNull(json.text),
+    reference: json.orNull(json.text),
+    details: {
+      ...json.orNull(json.text),
+      description: 'JSON of what the ledger does not compute with',
+    },
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+    failureCode: json.orNull(json.text),
+    failureMessage: json.orNull(json.text),
+    captured: json.orNull(json.minorUnits),
+    refunded: json.minorUnits,
+    reserved: json.minorUnits,
+    authorizedAt: json.orNull(json.time),
+    actionExpiresAt: json.orNull(json.time),
+    dueAt: json.orNull(json.time),
+    closedBy: json.orNull(json.uuid),
+    provider: json.orNull(json.text),
+    intentId: json.orNull(json.text),
+    chargeId: json.orNull(json.text),
+    refundId: json.orNull(json.text),
+    traceId: json.orNull(json.text),
+    fingerprint: json.text,
+    version: json.whole,
+  }),
+  Request: json.shapeOf<AcceptedRecord>({
+    partition: json.whole,
+    offset: json.whole,
+    at: json.time,
+    kind: json.text,
+    partner: json.text,
+    paymentId: json.orNull(json.uuid),
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+  }),
+  Follower: json.shapeOf<Follower>({
+    id: json.uuid,
+    kind: json.text,
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    state: json.text,
+    failureCode: json.orNull(json.text),
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+  }),
+  Dispute: json.shapeOf<Dispute>({
+    id: json.text,
+    amount: json.minorUnits,
+    reason: json.text,
+    at: json.time,
+  }),
+  JournalEntry: json.shapeOf<JournalEntry>({
+    kind: json.text,
+    id: json.text,
+    status: json.text,
+    amount: json.minorUnits,
+    currency: json.text,
+    createdAt: json.time,
+    changedAt: json.time,
+  }),
+  Webhook: json.shapeOf<Webhook>({
+    id: json.text,
+    type: json.text,
+    state: json.text,
+    url: json.orNull(json.text),
+    createdAt: json.time,
+    finishedAt: json.orNull(json.time),
+    nextAttemptAt: json.time,
+    attempts: json.listOf(json.ref('Attempt')),
+  }),
+  Attempt: json.shapeOf<Webhook['attempts'][number]>({
+    attempt: json.whole,
+    status: json.orNull(json.whole),
+    error: json.orNull(json.text),
+    tookMs: json.whole,
+    at: json.time,
+  }),
+};

@@ -1,0 +1,264 @@
+import { paymentStatuses } from '@triplock/contracts';
+import { minorDigits, type PaymentStatus, formatDecimal, parseDecimal } from '@triplock/payments';
+import { Refusal, type Answer, type Console, type Visit } from '../console.ts';
+import { html, type Html, type Shown } from '../html/html.ts';
+import { describeCopy } from './payment.ts';
+import {
+  allPayments,
+  findTransactions,
+  listPartners,
+  listPayments,
+  type FoundTransaction,
+  type ListedPayment,
+  type PaymentFilter,
+  type PaymentPage,
+} from './payments.ts';
+import { field, id, money, state, table, time } from '../html/shown.ts';
+import { words } from '../html/words.ts';
+
+const say = words.list;
+
+/** The list of payments by a filter, which its address keeps. */
+export async function showPayments(console: Console, { query }: Visit): Promise<Answer> {
+  const { database } = console;
+  const filter = filterOf(query);
+  const [partners, page, copy] = await Promise.all([
+    listPartners(database),
+    listPayments(database, filter, cursorOf(query)),
+    describeCopy(console),
+  ]);
+  const main = html`${copy && html`<p class="note">${copy}</p>`} ${filterForm(query, partners)}
+  ${paymentTable(page)} ${onwards(page, query)}`;
+  return { is: 'page', title: say.title, section: 'payments', main };
+}
+
+/** A page of the same list for programs: `{ payments, next? }`. */
+export async function readPayments({ database }: Console, { query }: Visit): Promise<Answer> {
+  return { is: 'json', body: await listPayments(database, filterOf(query), cursorOf(query)) };
+}
+
+/** As many as a spreadsheet holds without complaint; a longer list says at its end that it is. */
+const fileRowsMax = 100_000;
+
+/** The same list as a file. */
+export async function downloadPayments({ database }: Console, { query }: Visit): Promise<Answer> {
+  const filter = filterOf(query);
+  const heads = ['id', 'partner', 'key', 'accepted', 'settled', 'state', 'amount', 'currency'];
+  const pieces = async function* (): AsyncGenerator<string, void> {
+    yield `${[...heads, 'refunded', 'method', 'reference'].join(',')}\r\n`;
+    const pages = allPayments(database, filter, fileRowsMax);
+    for (let page = await pages.next(); ; page = await pages.next()) {
+      if (page.done) {
+        if (page.value.more) yield csvRow([say.csvGoesOn]);
+        return;
+      }
+      yield page.value.map(csvRowOf).join('');
+    }
+  };
+  return { is: 'file', name: 'payments.csv', type: 'text/csv; charset=utf-8', pieces: pieces() };
+}
+
+/** What a search finds: the one payment itself, or a list of those that may be meant. */
+export async function findPayment({ database }: Console, { query }: Visit): Promise<Answer> {
+  const found = await search(database, query);
+  const [only] = found;
+  if (only !== undefined && found.length === 1)
+    return { is: 'redirect', to: `/payments/${only.id}` };
+  const asked = field(query, 'q');
+  const partners = await listPartners(database);
+  const main = html`${findForm(query, partners)}
+  ${
+    asked === undefined
+      ? html`<p class="empty">${say.ask}</p>`
+      : table(say.found(asked), say.foundHeads, { rows: found.map(foundRow), empty: say.notFound })
+  }`;
+  const title = asked === undefined ? words.find : say.found(asked);
+  const status = asked !== undefined && found.length === 0 ? 404 : 200;
+  return { is: 'page', title, section: 'payments', main, status };
+}
+
+/** The same search for programs: `{ found }`. */
+export async function readFound({ database }: Console, { query }: Visit): Promise<Answer> {
+  return { is: 'json', body: { found: await search(database, query) } };
+}
+
+function search(database: Console['database'], query: URLSearchParams) {
+  const partner = field(query, 'partner');
+  const asked = { words: field(query, 'q') ?? '' };
+  return findTransactions(database, partner === undefined ? asked : { ...asked, partner });
+}
+
+function cursorOf(query: URLSearchParams): { cursor?: string } {
+  const cursor = field(query, 'after');
+  return cursor === undefined ? {} : { cursor };
+}
+
+/** @throws Refusal that says what to write instead of what makes no filter. */
+function filterOf(query: URLSearchParams): PaymentFilter {
+  const refuse = (why: string) => new Refusal('invalid_request', why);
+  const [partner, reference, currency] = (['partner', 'reference', 'currency'] as const).map(
+    (name) => field(query, name),
+  );
+  const status = field(query, 'status');
+  if (status !== undefined && !isStatus(status)) throw refuse(say.badStatus(status));
+  if (currency !== undefined && minorDigits(currency) === undefined) {
+    throw refuse(say.badCurrency(currency));
+  }
+  const [least, greatest] = (['least', 'greatest'] as const).map((name) => {
+    const text = field(query, name);
+    if (text === undefined) return undefined;
+    if (currency === undefined) throw refuse(say.needsCurrency);
+    const amount = parseDecimal(text, currency);
+    if (amount === undefined) throw refuse(say.badAmount(text));
+    return amount;
+  });
+  if (partner === undefined && (reference ?? currency) !== undefined) {
+    throw refuse(say.needsPartner);
+  }
+  const [from, until] = (['from', 'until'] as const).map((name) => momentOf(field(query, name)));
+  if ([partner, reference].some((text) => text !== undefined && /\p{Cc}/u.test(text))) {
+    throw refuse(say.controls);
+  }
+  const amount = least === undefined && greatest === undefined ? undefined : { least, greatest };
+  return { partner, status, from, until, reference, currency, amount };
+}
+
+function isStatus(text: string): text is PaymentStatus {
+  return paymentStatuses.some((each) => each === text);
+}
+
+const momentForm = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?)?$/;
+
+/** What a browser's field for a time gives has no zone, and means UTC here. */
+function momentOf(text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined;
+  const at = new Date(text.length > 10 && !text.endsWith('Z') ? `${text}Z` : text);
+  if (momentForm.test(text) && !Number.isNaN(at.getTime())) return at;
+  throw new Refusal('invalid_request', say.badTime(text));
+}
+
+function filterForm(query: URLSearchParams, partners: readonly string[]): Html {
+  const of = (name: string) => field(query, name) ?? '';
+  const input = (name: string, label: string, type: 'text' | 'datetime-local') =>
+    html`<label
+      >${label}<input
+        class="${type === 'text' && 'short'}"
+        type="${type}"
+        name="${name}"
+        value="${of(name)}"
+        maxlength="255"
+    /></label>`;
+  const picked = [...query.keys()].some((name) => of(name) !== '');
+  return html`<form class="filter" action="/payments" aria-label="${say.filter}">
+    ${select('partner', say.partner, { values: partners, chosen: of('partner') })}
+    ${select('status', say.status, { values: paymentStatuses, chosen: of('status') })}
+    ${input('from', say.from, 'datetime-local')} ${input('until', say.until, 'datetime-local')}
+    ${input('reference', say.reference, 'text')} ${input('currency', say.currency, 'text')}
+    ${input('least', say.least, 'text')} ${input('greatest', say.greatest, 'text')}
+    <div class="actions">
+      <button>${say.show}</button>
+      ${picked && html`<a class="button quiet" href="/payments">${say.reset}</a>`}
+    </div>
+  </form>`;
+}
+
+function findForm(query: URLSearchParams, partners: readonly string[]): Html {
+  return html`<form class="filter" action="/payments/find" aria-label="${words.find}">
+    <label
+      >${words.findHint}<input name="q" value="${field(query, 'q')}" maxlength="300" size="40"
+    /></label>
+    ${select('partner', say.partner, { values: partners, chosen: field(query, 'partner') ?? '' })}
+    <button>${words.findButton}</button>
+  </form>`;
+}
+
+/** A choice of one of some values, or of all. */
+export function select(
+  name: string,
+  label: string,
+  { values, chosen }: { values: readonly string[]; chosen: string },
+): Html {
+  const options = values.map((value) =>
+    value === chosen
+      ? html`<option value="${value}" selected>${words.states[value] ?? value}</option>`
+      : html`<option value="${value}">${words.states[value] ?? value}</option>`,
+  );
+  return html`<label
+    >${label}<select name="${name}">
+      <option value="">${say.all}</option>
+      ${options}
+    </select></label
+  >`;
+}
+
+function paymentTable({ payments }: PaymentPage): Html {
+  const rows = payments.map((each): Shown[] => [
+    time(each.createdAt),
+    each.partner,
+    html`<a href="/payments/${each.id}">${id(each.key)}</a>`,
+    each.reference,
+    state(statusOf(each)),
+    money(each.amount, each.currency),
+  ]);
+  return table(say.title, say.heads, { rows, empty: say.empty });
+}
+
+/** What a partner calls the state of one whose money is held. */
+function statusOf({ state: name, authorized }: ListedPayment): string {
+  return name === 'pending' && authorized ? 'authorized' : name;
+}
+
+function onwards({ next, lookedUntil }: PaymentPage, query: URLSearchParams): Html {
+  const here = new URLSearchParams(query);
+  for (const name of new Set(query.keys()))
+    if (name === 'after' || !query.get(name)) here.delete(name);
+  const onto = new URLSearchParams(here);
+  if (next !== undefined) onto.set('after', next);
+  return html`${lookedUntil && html`<p class="note below">${say.lookedUntil} ${time(lookedUntil)}.</p>`}
+    <p class="actions below">
+      ${
+        next !== undefined &&
+        html`<a class="button" rel="next" href="/payments?${onto.toString()}"
+          >${lookedUntil ? say.lookFurther : say.more}</a
+        >`
+      }
+      <a class="button quiet" href="/payments.csv?${here.toString()}" download>${say.csv}</a>
+    </p>`;
+}
+
+function foundRow(each: FoundTransaction): Shown[] {
+  return [
+    time(each.createdAt),
+    each.kind,
+    each.partner,
+    html`<a href="/payments/${each.id}">${id(each.id)}</a>`,
+    state(each.state),
+    each.amount !== null && each.currency !== null && money(each.amount, each.currency),
+  ];
+}
+
+function csvRowOf(each: ListedPayment): string {
+  const { currency, settledAt } = each;
+  return csvRow([
+    each.id,
+    each.partner,
+    each.key,
+    each.createdAt.toISOString(),
+    settledAt?.toISOString() ?? '',
+    statusOf(each),
+    formatDecimal(each.amount, currency),
+    currency,
+    formatDecimal(each.refunded, currency),
+    each.method ?? '',
+    each.reference ?? '',
+  ]);
+}
+
+/** RFC 4180. What a spreadsheet would take for a formula is kept from it by an apostrophe. */
+export function csvRow(cells: readonly string[]): string {
+  const quoted = cells.map((cell) => {
+    const text = /^[=+\-@\t\r]/.test(cell) && !/^-?[\d.]+$/.test(cell) ? `'${cell}` : cell;
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  });
+  return `${quoted.join(',')}\r\n`;
+}
