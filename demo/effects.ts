@@ -1,4 +1,4 @@
-import type { ClaimSeen } from '@triplock/claims-inspector';
+import type { ClaimSeen } from '@triplock/claims';
 import { count, formatSpan } from '@triplock/command';
 import {
   type Effects,

@@ -6,8 +6,9 @@ import {
   runningSystem,
   startCommand,
   takeDown,
+  titlesOfParts,
 } from '@triplock/launcher';
-import { claimStoreNames } from '@triplock/inspect';
+import { titleOfClaims } from '@triplock/inspect';
 import { formatSpan, openTerminal, style, type Terminal, wholeNumber } from '@triplock/command';
 import { renderInvitation, tellStory, type StoryEnd } from './story.ts';
 import { startSystem } from './system.ts';
@@ -35,7 +36,7 @@ const ledgerStoreNames: Readonly<Record<Endpoints['ledger'], string>> = {
 /** What a stranger has to know before the story begins. */
 const legendOf = (endpoints: Endpoints) => [
   '',
-  `${style.name('guard 1 claims')}  ${claimStoreNames[endpoints.claims]}: one request at work per key, and whether it was answered`,
+  `${style.name('guard 1 claims')}  ${titleOfClaims(endpoints.claims)}: one request at work per key, and whether it was answered`,
   `${style.name('guard 2 ledger')}  ${ledgerStoreNames[endpoints.ledger]}: one row per payment id; row, entry and event commit together`,
   `${style.name('guard 3 inbox')}   one effect per event id, however often it is published`,
 ];
@@ -86,7 +87,7 @@ async function tellTo({ instance, terminal, signal }: Show): Promise<StoryEnd> {
   const system = await startSystem(instance, { terminal, signal });
   try {
     const { endpoints } = system;
-    const what = `${partsOf(endpoints).join(', ')} and ${endpoints.services.length} services`;
+    const what = `${titlesOfParts(endpoints).join(', ')} and ${endpoints.services.length} services`;
     const took = formatSpan(performance.now() - startedMs);
     terminal.line(style.faint(`${what} are up (${took}); gateway ${endpoints.gateways.join(' ')}`));
     for (const line of legendOf(endpoints)) terminal.line(line);
@@ -97,15 +98,6 @@ async function tellTo({ instance, terminal, signal }: Show): Promise<StoryEnd> {
   } finally {
     await system.close();
   }
-}
-
-/** The parts that this system has, by their names. */
-function partsOf({ spanner, dynamodb }: Endpoints): string[] {
-  const more = [
-    ...(spanner === undefined ? [] : ['Spanner']),
-    ...(dynamodb === undefined ? [] : ['DynamoDB']),
-  ];
-  return ['Redis', 'Kafka', 'PostgreSQL', 'Pub/Sub', ...more];
 }
 
 async function untilInterrupted(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import {
   bringUp,
+  claimsAt,
   runningSystem,
   startCommand,
   usualNames,
@@ -14,7 +15,8 @@ import {
 import { UsageError, style, type Terminal } from '@triplock/command';
 import { copyLedgerFrom, openSpanner, type SpannerDatabase } from '@triplock/ledger-spanner';
 import { openForCommand, type Database, type Queryable } from '@triplock/postgres';
-import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
+import { inspectClaims, readClaimStore } from '@triplock/claim-stores';
+import type { ClaimsInspector } from '@triplock/claims';
 import { createLogger, shareReads } from '@triplock/runtime';
 import { openTopicReader, type TopicReader } from '@triplock/transport';
 import { Kafka, logLevel } from 'kafkajs';
@@ -148,7 +150,12 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     readOnly: true,
   });
   const ledger = openLedgerNow(endpoints, database);
-  const claims = inspectClaims({ ...endpoints, namespace: names.claims });
+  const claims = inspectClaims(
+    readClaimStore({
+      ...claimsAt(endpoints.claims, endpoints),
+      CLAIM_NAMESPACE: names.claims,
+    }),
+  );
   const brokers = endpoints.kafka.split(',');
   const logger = createLogger({ service: 'demo', instance: 'demo', level: 'silent' });
   const topic = names.acceptedTopic;

@@ -204,10 +204,11 @@ export function chooseColumns(
   const rest = words.filter((word) => word !== '' && !claimStores.some((each) => each === word));
   const asked = parseLedgerStore(ledger);
   const [first] = claimStores;
-  const stores = named.length > 0 ? named : campaign === 'stores' ? claimStores : [first];
+  const usual: readonly ClaimStore[] = campaign === 'stores' ? claimStores : [first];
+  const stores = named.length > 0 ? named : usual;
   const on = (store: LedgerStore, some: readonly ClaimStore[]) =>
     some.map((claims): Column => ({ claims, ledger: store }));
-  const onSpanner = on('spanner', full || named.length > 0 ? stores : [stores[0]]);
+  const onSpanner = on('spanner', full || named.length > 0 ? stores : stores.slice(0, 1));
   const inPostgres = on('postgres', stores);
   if (asked === 'postgres') return { columns: inPostgres, rest };
   if (asked === 'spanner') return { columns: onSpanner, rest };

@@ -1,9 +1,11 @@
+import { claimStores, keepingStores, type KeepingStore } from '@triplock/claim-stores';
 import { UsageError } from '@triplock/command';
+import { isOptional, type OptionalPartName } from './parts/part-names.ts';
 
 /** Where the gateways keep their claims. */
-export type ClaimStore = (typeof claimStores)[number];
+export type ClaimStore = KeepingStore;
 
-export const claimStores = ['redis', 'postgres', 'hybrid', 'dynamodb'] as const;
+export { keepingStores as claimStores };
 
 /** Where the ledger and its outbox are kept. */
 export type LedgerStore = (typeof ledgerStores)[number];
@@ -20,9 +22,10 @@ export type RunMode = 'native' | 'docker';
 export const replicasMax = 10;
 
 /** The parts that stores need beside the usual ones. */
-export function partsForStores({ claims, ledger }: Stores): ('dynamodb' | 'spanner')[] {
+export function partsForStores({ claims, ledger }: Stores): OptionalPartName[] {
+  const forClaims = claims === undefined ? [] : claimStores[claims].parts;
   return [
-    ...(claims === 'dynamodb' ? (['dynamodb'] as const) : []),
+    ...forClaims.filter((part) => isOptional(part)),
     ...(ledger === 'spanner' ? (['spanner'] as const) : []),
   ];
 }
@@ -33,9 +36,9 @@ export function parseClaimStore(
   asked = '--claims ',
 ): ClaimStore | undefined {
   if (text === undefined) return undefined;
-  const store = claimStores.find((each) => each === text);
+  const store = keepingStores.find((each) => each === text);
   if (store === undefined) {
-    throw new UsageError(`${asked}${text} is not known: it takes ${claimStores.join(', ')}`);
+    throw new UsageError(`${asked}${text} is not known: it takes ${keepingStores.join(', ')}`);
   }
   return store;
 }

@@ -11,21 +11,12 @@ import type { StripeAccount } from './stripe.ts';
 import { type Mode, spannerDatabaseIn } from './wiring.ts';
 
 /** Where the parts of a home answer. */
-export type PartEndpoints = {
+export type PartEndpoints = Addresses & {
   /** The home's folder, absolute. */
   home: string;
-  redis: string;
-  /** `host:port`, several separated by commas. */
-  kafka: string;
   /** As a role that may create databases and roles. */
   postgres: string;
-  /** `host:port` of the emulator. */
-  pubsub: string;
   pubsubProject: string;
-  /** The URL of the server that stands for DynamoDB, where it was asked for. */
-  dynamodb?: string;
-  /** `host:port` of the Spanner emulator, where it was asked for. */
-  spanner?: string;
 };
 
 /** A running process of a service and its operators' URLs. */

@@ -30,6 +30,7 @@ export {
   type RedisServer,
   serverVariable,
 } from './parts/redis-servers.ts';
+export { titlesOfParts } from './parts/start-parts.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { checkOut, type Checkout, linkPackages, upgradableFrom } from './packages.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
@@ -39,7 +40,7 @@ export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './parts/pubsub.ts';
-export type { Mode, SettingsOfServices } from './wiring.ts';
+export { claimsAt, type Mode, type SettingsOfServices } from './wiring.ts';
 export type { Report } from './session.ts';
 export { stripeKeyFor } from './stripe.ts';
 export { readLogs } from './logs.ts';

@@ -1,3 +1,5 @@
+import type { ClaimServers } from '@triplock/claims';
+import { claimStores } from '@triplock/claim-stores';
 import type { ClaimStore, LedgerStore } from './choices.ts';
 import { CommandError } from '@triplock/command';
 import type { Names } from './names.ts';
@@ -161,32 +163,17 @@ function claimSettings(
   { claims: use, role }: DeclaredService,
   { claims, addresses, databases }: Wiring,
 ): Readonly<Record<string, string>> {
-  const store = { CLAIMS: claims };
-  const url = use === 'reads' && role ? databases[roleIn(role)] : databases.claims;
-  const redisUrl = redisAs(addresses.redis, use === 'reads' ? 'auditor' : 'gateway');
-  switch (claims) {
-    case 'redis':
-      return { ...store, REDIS_URL: redisUrl };
-    case 'postgres':
-      return { ...store, CLAIMS_DATABASE_URL: url };
-    case 'hybrid':
-      return { ...store, CLAIMS_DATABASE_URL: url, REDIS_URL: redisUrl };
-    case 'dynamodb': {
-      const { region, table, emulator } = claimsTableIn(addresses);
-      const inTable = { DYNAMODB_REGION: region, DYNAMODB_TABLE: table };
-      return { ...store, ...inTable, DYNAMODB_ENDPOINT: emulator };
-    }
-    default:
-      return claims satisfies never;
-  }
+  const postgres = use === 'reads' && role ? databases[roleIn(role)] : databases.claims;
+  const redis = redisAs(addresses.redis, use === 'reads' ? 'auditor' : 'gateway');
+  return claimsAt(claims, { ...addresses, postgres, redis });
 }
 
-/** The table of the claims in the server that stands for DynamoDB. */
-export function claimsTableIn({ dynamodb: emulator }: Addresses) {
-  if (emulator === undefined) {
-    throw new CommandError('claims in dynamodb need a DynamoDB, and none runs here');
-  }
-  return { region: 'eu-central-1', table: 'triplock-claims', emulator };
+/** The settings of claims in a store whose servers are these. */
+export function claimsAt(
+  store: ClaimStore,
+  servers: ClaimServers,
+): Readonly<Record<string, string>> {
+  return { CLAIMS: store, ...claimStores[store].settingsAt(servers) };
 }
 
 /** The settings of every service that touches the ledger. */

@@ -1,6 +1,10 @@
+export * from './claim-store.ts';
 export * from './claims.ts';
+export * from './claims-inspector.ts';
 export { releaseLate } from './late-releases.ts';
 export { openRedisClaims, type RedisClaimsOptions } from './redis/redis-claims.ts';
+export { inspectRedisClaims } from './redis/redis-inspector.ts';
+export { redisStore } from './redis/redis-store.ts';
 export { redisPackage } from './redis/package.ts';
 export { openRedisWalk } from './redis/redis-walk.ts';
 export { connectRedis, redisSpan, takeEach } from './redis/redis-connection.ts';

@@ -1,3 +1,4 @@
+import { claimStoreAdvice, claimStoreSettings } from '@triplock/claim-stores';
 import { topics } from '@triplock/contracts';
 import { ledgerSettings } from '@triplock/ledgers';
 import { webhookKeys } from '@triplock/partners';
@@ -5,7 +6,6 @@ import {
   address,
   addresses,
   modeSettings,
-  oneOf,
   readSettings,
   refusedInProduction,
   SettingsError,
@@ -66,13 +66,7 @@ export const settings = {
   /** An auditor's operators' port. */
   AUDITOR_URL: withDefault(httpUrl, undefined),
   /** The claim store, by the gateways' own settings. */
-  CLAIMS: withDefault(oneOf(['redis', 'postgres', 'hybrid', 'dynamodb']), 'redis'),
-  CLAIM_NAMESPACE: withDefault(text, 'triplock'),
-  REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
-  CLAIMS_DATABASE_URL: withDefault(postgresUrl, undefined),
-  DYNAMODB_ENDPOINT: withDefault(httpUrl, undefined),
-  DYNAMODB_REGION: withDefault(text, undefined),
-  DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
+  ...claimStoreSettings,
   /** A key that only reads, but for `give-back`; without one the provider is not asked. */
   STRIPE_API_KEY: withDefault(text, undefined),
   STRIPE_API_URL: withDefault(httpUrl, undefined),
@@ -107,9 +101,7 @@ const advice = {
   PUBSUB_PROJECT_ID: 'the project that the events topic is in',
   STRIPE_API_KEY: 'a key that may refund charges and cancel PaymentIntents',
   AUDITOR_URL: "the URL of an auditor's operators' port, such as http://auditor:9100",
-  REDIS_URL: "the claim store's URL: CLAIMS=redis and CLAIMS=hybrid have it",
-  CLAIMS_DATABASE_URL: "the claim store's URL: CLAIMS=postgres and CLAIMS=hybrid have it",
-  DYNAMODB_REGION: 'the region of the claim store: CLAIMS=dynamodb has one',
+  ...claimStoreAdvice,
   SPANNER_DATABASE: 'the ledger as projects/…/instances/…/databases/…: LEDGER_STORE=spanner has it',
 } as const;
 

@@ -1,3 +1,4 @@
+import type { ClaimPart } from '@triplock/claim-stores';
 import type { Outbox } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openForCommand, type Database } from '@triplock/postgres';
@@ -12,7 +13,7 @@ import { CommandError, UsageError, wordsOf, type Terminal } from '@triplock/comm
 import { readConfig, required, type Config, type NeededSetting } from './config.ts';
 
 /** What a command cannot do its work without. */
-export type Part = 'redis' | 'dynamodb' | 'kafka' | 'postgres' | 'pubsub' | 'catcher';
+export type Part = ClaimPart | 'kafka' | 'postgres' | 'pubsub' | 'catcher';
 
 /** Whoever calls a command: a shell, or the launcher for the system on this machine. */
 export type Caller = {

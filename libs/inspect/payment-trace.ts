@@ -1,4 +1,11 @@
-import { inspectClaims, type ClaimSeen, type ClaimsInspector } from '@triplock/claims-inspector';
+import {
+  claimStores,
+  inspectClaims,
+  neededBy,
+  type ClaimPart,
+  type KeepingStore,
+} from '@triplock/claim-stores';
+import type { ClaimSeen, ClaimsInspector } from '@triplock/claims';
 import { decodeAccepted } from '@triplock/contracts';
 import type { TxnId } from '@triplock/payments';
 import { openForCommand, type Database } from '@triplock/postgres';
@@ -59,16 +66,13 @@ export type PaymentTrace = TransactionTrace & {
 };
 
 /** Where claims are kept, in a person's words. */
-export const claimStoreNames: Readonly<Record<Config['CLAIMS'], string>> = {
-  redis: 'Redis',
-  postgres: 'PostgreSQL',
-  hybrid: 'PostgreSQL, with Redis before it',
-  dynamodb: 'DynamoDB',
-};
+export function titleOfClaims(claims: KeepingStore): string {
+  return claimStores[claims].title;
+}
 
 /** The part that a claim is read from. */
-export function partOfClaims(claims: Config['CLAIMS']): Part {
-  return claims === 'redis' ? 'redis' : claims === 'dynamodb' ? 'dynamodb' : 'postgres';
+export function partOfClaims(claims: KeepingStore): ClaimPart {
+  return claimStores[claims].parts[0];
 }
 
 /** Whether no layer that was asked knows it. */
@@ -170,6 +174,7 @@ async function withLayers<Result>(
 function openLayers(operator: Operator): Layers {
   const { config } = operator;
   const { DATABASE_URL: url } = required(config, 'DATABASE_URL');
+  required(config, ...neededBy(config.CLAIMS, 'walk'));
   const accepted = { ...brokersOf(operator), topic: config.ACCEPTED_TOPIC };
   return {
     database: openForCommand({
@@ -178,34 +183,9 @@ function openLayers(operator: Operator): Layers {
       connectionsMax: 4,
       readOnly: true,
     }),
-    claims: inspectClaims(claimsAddressOf(config)),
+    claims: inspectClaims(config),
     accepted: openTopicReader(accepted),
   };
-}
-
-function claimsAddressOf(config: Config) {
-  const { CLAIMS: claims, CLAIM_NAMESPACE: namespace } = config;
-  switch (claims) {
-    case 'redis':
-      return { claims, namespace, redis: required(config, 'REDIS_URL').REDIS_URL };
-    case 'postgres':
-      return {
-        claims,
-        namespace,
-        postgres: required(config, 'CLAIMS_DATABASE_URL').CLAIMS_DATABASE_URL,
-      };
-    case 'hybrid': {
-      const urls = required(config, 'CLAIMS_DATABASE_URL', 'REDIS_URL');
-      return { claims, namespace, postgres: urls.CLAIMS_DATABASE_URL, redis: urls.REDIS_URL };
-    }
-    case 'dynamodb': {
-      const { DYNAMODB_ENDPOINT: emulator, DYNAMODB_TABLE: table } = config;
-      const { DYNAMODB_REGION: region } = required(config, 'DYNAMODB_REGION');
-      return { claims, namespace, dynamodb: { emulator, table, region } };
-    }
-    default:
-      return claims satisfies never;
-  }
 }
 
 const nothing: Effects = { ledger: [], entries: [], events: [], deadLetters: [] };

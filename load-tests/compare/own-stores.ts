@@ -1,17 +1,21 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { type ClaimRequest, type Claims, openRedisClaims } from '@triplock/claims';
-import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
-import { openHybridClaims } from '@triplock/claims-hybrid';
-import { type ClaimsInspector, inspectClaims } from '@triplock/claims-inspector';
-import { openPostgresClaims } from '@triplock/claims-postgres';
+import {
+  inspectClaims,
+  provisionClaimStore,
+  readClaimStore,
+  storeNamed,
+} from '@triplock/claim-stores';
+import type { ClaimRequest, Claims, ClaimsInspector } from '@triplock/claims';
 import {
   type ClaimStore,
   bringUpParts,
+  claimsAt,
   claimStores,
   continueProcess,
   killProcess,
   pauseProcess,
+  type PartEndpoints,
   provisionDatabase,
   takeDown,
   withLock,
@@ -33,14 +37,6 @@ export type ComparedStore = {
 };
 
 const home = resolve(import.meta.dirname, '../../.triplock/compare');
-
-/** The servers that each consists of. */
-const serversOf = {
-  redis: ['redis'],
-  postgres: ['postgres'],
-  hybrid: ['postgres', 'redis'],
-  dynamodb: ['dynamodb'],
-} as const satisfies Record<ClaimStore, readonly string[]>;
 
 /** Runs `work` on one of each store, used by nothing else and gone afterwards. */
 export async function onOwnStores<Result>(
@@ -72,7 +68,11 @@ const bystanders = ['kafka', 'pubsub'];
 
 async function startStores({ report, signal }: Starting): Promise<ComparedStore[]> {
   const start = async () => {
-    const parts = await bringUpParts({ home, claims: 'dynamodb', report, signal });
+    // Each brings the servers that only it needs.
+    const parts = {} as PartEndpoints;
+    for (const claims of claimStores) {
+      Object.assign(parts, await bringUpParts({ home, claims, report, signal }));
+    }
     for (const name of bystanders) await pauseProcess({ home, name });
     return parts;
   };
@@ -81,8 +81,9 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
     { url: parts.postgres, origin: 'native' },
     report,
   );
-  const dynamo = { region: 'eu-central-1', table: 'triplock-claims', emulator: parts.dynamodb! };
-  await createClaimsTable(dynamo);
+  const at = (name: ClaimStore, postgres: string, namespace: string) =>
+    readClaimStore({ ...claimsAt(name, { ...parts, postgres }), CLAIM_NAMESPACE: namespace });
+  for (const name of claimStores) await provisionClaimStore(at(name, owner, name));
 
   const logger = createLogger({ service: 'compare', instance: 'compare', level: 'silent' });
   const open = (name: ClaimStore, namespace: string): Promise<Claims> => {
@@ -91,26 +92,14 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
     // And all claims are one partner's.
     const limits = { claimsPerPartner: 1_000_000_000, shownBytesPerPartner: 1_000_000_000_000 };
     const named = { namespace, logger, applicationName: 'compare', answerTimeoutMs, ...limits };
-    switch (name) {
-      case 'redis':
-        return openRedisClaims({ ...named, url: parts.redis });
-      case 'postgres':
-        return openPostgresClaims({ ...named, url: roles.claims });
-      case 'hybrid':
-        return openHybridClaims({ ...named, url: roles.claims, cacheUrl: parts.redis });
-      case 'dynamodb':
-        return openDynamoClaims({ ...named, ...dynamo });
-      default:
-        return name satisfies never;
-    }
+    return storeNamed(name).open(at(name, roles.claims, namespace), named);
   };
   return claimStores.map((name) => ({
     name,
     open: (namespace = name) => open(name, namespace),
-    reach: (namespace = name) =>
-      inspectClaims({ ...parts, postgres: owner, claims: name, namespace }),
+    reach: (namespace = name) => inspectClaims(at(name, owner, namespace)),
     killAndRestart: async () => {
-      for (const server of serversOf[name]) await killProcess({ home, name: server });
+      for (const server of storeNamed(name).parts) await killProcess({ home, name: server });
       for (const each of bystanders) await continueProcess({ home, name: each });
       await start();
     },

@@ -1,3 +1,4 @@
+import { keepingStores } from '@triplock/claim-stores';
 import { parseIdempotencyKey } from '@triplock/contracts';
 import {
   deriveTxnId,
@@ -23,7 +24,7 @@ import {
   type EventRow,
   operatorFor,
   type Caller,
-  claimStoreNames,
+  titleOfClaims,
   isNowhere,
   partOfClaims,
   traceKnown,
@@ -49,8 +50,8 @@ each kind, and each is shown. A part that does not answer is named, and the rest
 DATABASE_URL         the database; it is only read, so triplock_auditor will do
 KAFKA_BROKERS        some brokers
 KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
-CLAIMS               the claim store, by the gateways' own settings: redis (default), postgres, hybrid or
-                     dynamodb, with REDIS_URL, CLAIMS_DATABASE_URL or DYNAMODB_REGION
+CLAIMS               the claim store, ${keepingStores.join(', ')}; with its own settings, as the gateways have
+                     them (docs/stores.md)
 STRIPE_API_KEY       a key that only reads; without one the provider is not asked
 `;
 
@@ -218,7 +219,7 @@ function describeRefund({ txnId, ledger: [row] }: TransactionTrace): string {
 function claimLine({ claim }: TransactionTrace, claims: PaymentTrace['claims']): Line {
   const layer = 'guard 1 claim';
   if (claim === undefined) {
-    const what = `none in ${claimStoreNames[claims]}: expired or forgotten`;
+    const what = `none in ${titleOfClaims(claims)}: expired or forgotten`;
     return { at: null, layer, what };
   }
   const { state, leftMs, acceptedAt } = claim;

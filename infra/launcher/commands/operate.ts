@@ -9,7 +9,7 @@ import { usualNames } from '../names.ts';
 import { readState } from '../session.ts';
 import { runningSystem, unreachableParts } from '../status.ts';
 import { stripeKeyFor } from '../stripe.ts';
-import { kafkaClient, spannerDatabaseIn } from '../wiring.ts';
+import { claimsAt, kafkaClient, spannerDatabaseIn } from '../wiring.ts';
 
 // Runs an operators' command on the system of a home: `operate.ts COMMAND [words and options]`.
 const [name, ...given] = process.argv.slice(2) as [OperatorCommand, ...string[]];
@@ -83,7 +83,7 @@ function brokersOf({ kafka, pubsubProject, pubsub }: PartEndpoints): NodeJS.Proc
 
 /** What the operators' commands are given of a system. */
 function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
-  const { databases, dynamodb, spannerDatabase, spanner, services } = endpoints;
+  const { databases, spannerDatabase, spanner, services } = endpoints;
   const keysFile = homeAt(endpoints.home).webhookKeys;
   const auditor = services.find(({ service }) => service === 'auditor');
   if (name === 'audit' && auditor === undefined) {
@@ -98,12 +98,8 @@ function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
     LEDGER_STORE: endpoints.ledger,
     SPANNER_DATABASE: spannerDatabase,
     SPANNER_EMULATOR_HOST: spanner,
-    CLAIMS: endpoints.claims,
     CLAIM_NAMESPACE: usualNames.claims,
-    REDIS_URL: endpoints.redis,
-    CLAIMS_DATABASE_URL: databases.claims,
-    DYNAMODB_REGION: 'eu-central-1',
-    DYNAMODB_ENDPOINT: dynamodb,
+    ...claimsAt(endpoints.claims, { ...endpoints, postgres: databases.claims }),
     STRIPE_API_KEY: stripeKeyFor(endpoints.stripe),
     STRIPE_API_URL: endpoints.stripe,
     CATCHER_URL: endpoints.catcher,

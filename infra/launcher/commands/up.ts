@@ -1,5 +1,6 @@
 import { bringUp, bringUpParts } from '../bring-up.ts';
 import {
+  claimStores,
   parseClaimStore,
   parseLedgerStore,
   parseParts,
@@ -26,8 +27,8 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
   --ledger STORE      where the ledger is kept: postgres, or spanner, whose emulator keeps it in
                       memory until \`down\`. Remembered; a ledger does not move
-  --claims STORE      where claims are kept: redis, postgres, hybrid or dynamodb. Remembered; the
-                      ledger answers for what another store knew
+  --claims STORE      where claims are kept: ${claimStores.join(', ')}. Remembered;
+                      the ledger answers for what another store knew
   --parts HOW         native: processes; docker: containers of docker-compose.yml. Remembered; data
                       does not move from one to the other. Default: containers where an engine
                       has their images or a part is missing here, else processes

@@ -14,7 +14,7 @@ import {
 } from '../choices.ts';
 import { CommandError } from '@triplock/command';
 import { credentialsIn, readJson, sealingKeysIn, webhookSecretsOf, writeJson } from '../home.ts';
-import type { OptionalPartName } from '../parts/part.ts';
+import type { OptionalPartName } from '../parts/part-names.ts';
 import { redisOwner, redisUsers } from '../parts/redis.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { provisionClaims } from '../provision/claims.ts';

@@ -3,15 +3,7 @@ import type { PortRequest } from '../ports.ts';
 import type { Command } from '../processes/start.ts';
 import type { StopOrder } from '../processes/stop.ts';
 import type { Session } from '../session.ts';
-
-/** The servers that the services always stand on. */
-export type UsualPartName = 'redis' | 'kafka' | 'postgres' | 'pubsub';
-
-/** Servers that are started only when asked for, and then stay. */
-export type OptionalPartName = 'dynamodb' | 'spanner';
-
-/** The servers that the services stand on. */
-export type PartName = UsualPartName | OptionalPartName;
+import type { OptionalPartName, PartName, UsualPartName } from './part-names.ts';
 
 /** A part that can be started here, and the words that say where it came from. */
 export type Fetched = {
@@ -59,7 +51,10 @@ export type Part = {
   stop: StopOrder;
 };
 
-/** Where the services find each part. */
+/**
+ * Where the services find each part: `host:port` of brokers and emulators, several separated by
+ * commas, else a URL. One that is started only when asked for may not be there.
+ */
 export type Addresses = Readonly<
   Record<UsualPartName, string> & Partial<Record<OptionalPartName, string>>
 >;

@@ -19,12 +19,12 @@ import { kafka } from './kafka.ts';
 import {
   type Addresses,
   type Fetched,
-  type OptionalPartName,
   type OwnServer,
   type Part,
   type Site,
   withoutPassword,
 } from './part.ts';
+import { type OptionalPartName } from './part-names.ts';
 import { postgres } from './postgres.ts';
 import { pubsub } from './pubsub.ts';
 import { redis } from './redis.ts';
@@ -253,3 +253,8 @@ export const usualParts: readonly Part[] = [redis, kafka, postgres, pubsub];
 
 /** Every part, in the order in which they are shown and fetched. */
 export const allParts: readonly Part[] = [...usualParts, dynamodb, spanner];
+
+/** The parts of a system, in words. */
+export function titlesOfParts(addresses: Addresses): string[] {
+  return allParts.filter(({ name }) => addresses[name] !== undefined).map(({ title }) => title);
+}

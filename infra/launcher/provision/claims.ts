@@ -1,6 +1,11 @@
-import { openRedisClaims, type Claims } from '@triplock/claims';
-import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
-import { openPostgresClaims } from '@triplock/claims-postgres';
+import {
+  claimStores,
+  openClaims,
+  provisionClaimStore,
+  readClaimStore,
+  type ClaimStoreSettings,
+} from '@triplock/claim-stores';
+import { partnerLimits } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
 import { createLogger } from '@triplock/runtime';
 import type { ClaimStore, Stores } from '../choices.ts';
@@ -9,7 +14,7 @@ import type { Addresses } from '../parts/part.ts';
 import { serviceOf } from '../services.ts';
 import type { Report, Session } from '../session.ts';
 import { stopByName } from '../stop-order.ts';
-import { claimsTableIn } from '../wiring.ts';
+import { claimsAt } from '../wiring.ts';
 import type { DatabaseUrls } from './database.ts';
 
 /** Where the stores are, and in which of them claims are kept from now on. */
@@ -31,9 +36,9 @@ export type ClaimUsers = {
  * know.
  */
 export async function provisionClaims(system: ClaimUsers, location: ClaimLocation): Promise<void> {
-  const { store, addresses } = location;
+  const { store } = location;
   const { state, report } = system;
-  if (store === 'dynamodb') await createClaimsTable(claimsTableIn(addresses));
+  await provisionClaimStore(settingsAt(location));
   const before = state.claims;
   if (before !== undefined && movesClaims(before, store)) {
     await system.stopGateways();
@@ -59,16 +64,19 @@ const isGateway = (name: string) => serviceOf(name) === 'ingest-gateway';
 
 /** Whether claims that one store has are not in the other. */
 export function movesClaims(from: ClaimStore, to: ClaimStore): boolean {
-  return truthOf(from) !== truthOf(to);
-}
-
-/** Which store decides: a cache before it changes nothing. */
-function truthOf(store: ClaimStore): Exclude<ClaimStore, 'hybrid'> {
-  return store === 'hybrid' ? 'postgres' : store;
+  // A cache before the one that decides changes nothing.
+  return claimStores[from].parts[0] !== claimStores[to].parts[0];
 }
 
 async function markAllCold(location: ClaimLocation): Promise<void> {
-  const claims = await openStore(location);
+  const logger = createLogger({ service: 'launcher', instance: 'launcher', level: 'silent' });
+  const settings = {
+    ...settingsAt(location),
+    INSTANCE_NAME: 'launcher',
+    CLAIMS_PER_PARTNER: partnerLimits.claimsPerPartner,
+    SHOWN_BYTES_PER_PARTNER: partnerLimits.shownBytesPerPartner,
+  };
+  const claims = await openClaims(settings, { logger, onClose: () => undefined });
   try {
     for (let bucket = 0; bucket < bucketCount; bucket += 1) await claims.markCold(bucket);
   } finally {
@@ -76,22 +84,7 @@ async function markAllCold(location: ClaimLocation): Promise<void> {
   }
 }
 
-function openStore({ store, addresses, databases }: ClaimLocation): Promise<Claims> {
-  const logger = createLogger({ service: 'launcher', instance: 'launcher', level: 'silent' });
-  const named = { namespace: usualNames.claims, logger };
-  const truth = truthOf(store);
-  switch (truth) {
-    case 'redis':
-      return openRedisClaims({ ...named, url: addresses.redis });
-    case 'postgres':
-      return openPostgresClaims({
-        ...named,
-        url: databases.claims,
-        applicationName: 'launcher',
-      });
-    case 'dynamodb':
-      return openDynamoClaims({ ...named, ...claimsTableIn(addresses) });
-    default:
-      return truth satisfies never;
-  }
+function settingsAt({ store, addresses, databases }: ClaimLocation): ClaimStoreSettings {
+  const settings = claimsAt(store, { ...addresses, postgres: databases.claims });
+  return readClaimStore({ ...settings, CLAIM_NAMESPACE: usualNames.claims });
 }

@@ -5,3 +5,4 @@ export {
   type PostgresClaimsOptions,
   type TimedClaims,
 } from './postgres-claims.ts';
+export { postgresStore, reaped } from './postgres-store.ts';

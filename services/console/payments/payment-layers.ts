@@ -1,4 +1,4 @@
-import type { ClaimSeen } from '@triplock/claims-inspector';
+import type { ClaimSeen } from '@triplock/claims';
 import { UsageError, wordsOf, formatSpan } from '@triplock/command';
 import {
   type DeadRecord,
@@ -8,7 +8,7 @@ import {
   type Receipt,
   type Operator,
   type Unasked,
-  claimStoreNames,
+  titleOfClaims,
   partOfClaims,
   tracePayment,
   type PaymentTrace,
@@ -70,7 +70,7 @@ function layers(trace: PaymentTrace): Html {
 }
 
 function claimRow({ claim, claims }: PaymentTrace): Shown[] {
-  if (claim === undefined) return [say.layers.claim, say.noClaim(claimStoreNames[claims])];
+  if (claim === undefined) return [say.layers.claim, say.noClaim(titleOfClaims(claims))];
   const { state, leftMs, acceptedAt } = claim;
   const at = acceptedAt && html`${time(acceptedAt, 'milliseconds')} · `;
   return [say.layers.claim, html`${at}${say.claim(state, formatSpan(leftMs))}`];

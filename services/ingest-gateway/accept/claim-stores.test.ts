@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, it, type TestContext } from 'node:test';
 import { aClaim, aFingerprint, expectOutcome } from '@triplock/claims/test';
-import { claimStores } from '@triplock/claim-stores';
+import { storeNamed } from '@triplock/claim-stores';
+import { partnerLimits } from '@triplock/claims';
 import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import {
@@ -136,8 +137,8 @@ describe('claim stores of the gateway', () => {
 describe('no claim store', () => {
   it('makes every request the first, whatever was done under its key', async () => {
     const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-    const settings = {} as Parameters<typeof claimStores.none.claims.open>[0];
-    const claims = await claimStores.none.claims.open(settings, { namespace: 'none', logger });
+    const options = { namespace: 'none', applicationName: 'test', logger, ...partnerLimits };
+    const claims = await storeNamed('none').open({}, options);
     const request = aClaim();
     const first = expectOutcome(await claims.claim(request), 'claimed');
     expectOutcome(await claims.claim(request), 'claimed');

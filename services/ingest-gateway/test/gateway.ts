@@ -18,7 +18,7 @@ import {
   traceparentFrom,
   type Rate,
 } from '@triplock/runtime';
-import { inspectClaims } from '@triplock/claims-inspector';
+import { inspectRedisClaims } from '@triplock/claims';
 import {
   aPayment,
   createTestDatabase,
@@ -105,7 +105,7 @@ export async function openTestGateway(
     return posted;
   };
 
-  const reached = inspectClaims({ ...keys, claims: 'redis', redis: keys.url, postgres: '' });
+  const reached = inspectRedisClaims(keys);
   t.after(() => reached.close());
 
   return {

@@ -1,7 +1,7 @@
 import type { AttributeValue, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
-import type { ClaimsInspector } from './claims-inspector.ts';
+import type { ClaimsInspector } from '@triplock/claims';
 
 type Attributes = Record<string, AttributeValue>;
 

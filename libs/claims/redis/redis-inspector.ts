@@ -1,8 +1,8 @@
-import { redisPackage } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Redis } from 'ioredis';
-import type { Forgotten, ClaimsInspector } from './claims-inspector.ts';
+import type { Forgotten, ClaimsInspector } from '../claims-inspector.ts';
+import { redisPackage } from './package.ts';
 
 type Keyspace = { redis: Redis; namespace: string };
 

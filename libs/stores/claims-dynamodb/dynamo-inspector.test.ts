@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
 import { aClaim, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTable } from '@triplock/testing';
-import { inspectClaims } from './inspect-claims.ts';
+import { createClaimsTable } from './claims-table.ts';
+import { openDynamoClaims } from './dynamo-claims.ts';
+import { inspectDynamoClaims } from './dynamo-inspector.ts';
 
 /** A table of the test's own, with the claims of two systems, and those of one from outside. */
 async function aTable(t: TestContext) {
@@ -15,8 +16,7 @@ async function aTable(t: TestContext) {
     t.after(() => claims.close());
     return claims;
   };
-  const address = { claims: 'dynamodb', redis: '', postgres: '', dynamodb } as const;
-  const inspector = inspectClaims({ ...address, namespace: 'ours' });
+  const inspector = inspectDynamoClaims({ ...dynamodb, namespace: 'ours' });
   t.after(() => inspector.close());
   return { ours: await open('ours'), theirs: await open('theirs'), inspector };
 }

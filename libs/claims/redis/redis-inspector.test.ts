@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createTestRedis } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import { inspectClaims } from './inspect-claims.ts';
+import { inspectRedisClaims } from './redis-inspector.ts';
 
 const ours = ['{triplock:7}:claim:one', '{triplock:7}:marker'];
 
@@ -10,8 +10,7 @@ const ours = ['{triplock:7}:claim:one', '{triplock:7}:marker'];
 async function aRedis(test: TestContext) {
   const { url } = await createTestRedis(test);
   const redis = new Redis(url);
-  const address = { claims: 'redis', redis: url, postgres: '', namespace: 'triplock' } as const;
-  const claims = inspectClaims(address);
+  const claims = inspectRedisClaims({ url, namespace: 'triplock' });
   test.after(async () => {
     redis.disconnect();
     await claims.close();

@@ -1,5 +1,5 @@
 import { openForCommand } from '@triplock/postgres';
-import type { ClaimsInspector } from './claims-inspector.ts';
+import type { ClaimsInspector } from '@triplock/claims';
 
 type ClaimRow = {
   state: string;

@@ -1,0 +1,41 @@
+import type { ClaimStore } from '@triplock/claims';
+import { text, url, withDefault, type SettingsOf } from '@triplock/runtime';
+import { createClaimsTable } from './claims-table.ts';
+import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
+import { inspectDynamoClaims } from './dynamo-inspector.ts';
+
+const settings = {
+  DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
+  DYNAMODB_REGION: withDefault(text, undefined),
+  /** A server that stands for the service; without one it is the service's own. */
+  DYNAMODB_ENDPOINT: withDefault(url(['http:', 'https:']), undefined),
+};
+
+/** Claims in DynamoDB. */
+export const dynamoStore = {
+  title: 'DynamoDB',
+  parts: ['dynamodb'],
+  settings,
+  needs: { claims: ['DYNAMODB_REGION'], walk: ['DYNAMODB_REGION'] },
+  advice: {
+    DYNAMODB_REGION: 'the region of the claim store: CLAIMS=dynamodb has one',
+    DYNAMODB_TABLE: 'the table of the claims',
+    DYNAMODB_ENDPOINT: 'the URL of a server that stands for DynamoDB',
+  },
+  settingsAt: ({ dynamodb }) => {
+    if (typeof dynamodb !== 'string') {
+      throw new Error('claims in dynamodb need a DynamoDB, and none runs here');
+    }
+    // Of the region such a server asks nothing.
+    return { DYNAMODB_REGION: 'eu-central-1', DYNAMODB_ENDPOINT: dynamodb };
+  },
+  provision: async (given) => void (await createClaimsTable(tableIn(given))),
+  open: (given, options) => openDynamoClaims({ ...options, ...tableIn(given) }),
+  walk: (given, options) => openDynamoWalk({ ...options, ...tableIn(given) }),
+  inspect: (given, options) => inspectDynamoClaims({ ...options, ...tableIn(given) }),
+} as const satisfies ClaimStore<typeof settings>;
+
+function tableIn(given: SettingsOf<typeof settings>) {
+  const { DYNAMODB_REGION: region, DYNAMODB_TABLE: table, DYNAMODB_ENDPOINT: emulator } = given;
+  return { region: region!, table, ...(emulator !== undefined && { emulator }) };
+}

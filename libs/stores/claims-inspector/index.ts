@@ -1,2 +1,0 @@
-export * from './claims-inspector.ts';
-export * from './inspect-claims.ts';

@@ -1,0 +1,42 @@
+import type { Claims, ClaimStore } from '@triplock/claims';
+import { runLoop, url, withDefault, type Logger } from '@triplock/runtime';
+import { openPostgresClaims, openPostgresWalk, type PostgresClaims } from './postgres-claims.ts';
+import { inspectPostgresClaims } from './postgres-inspector.ts';
+
+const settings = {
+  /** As the role triplock_claims, or as triplock_auditor of whoever only compares them. */
+  CLAIMS_DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
+};
+
+/** Claims in PostgreSQL. */
+export const postgresStore = {
+  title: 'PostgreSQL',
+  parts: ['postgres'],
+  settings,
+  needs: { claims: ['CLAIMS_DATABASE_URL'], walk: ['CLAIMS_DATABASE_URL'] },
+  advice: {
+    CLAIMS_DATABASE_URL: "the claim store's URL: CLAIMS=postgres and CLAIMS=hybrid have it",
+  },
+  settingsAt: ({ postgres }) => ({ CLAIMS_DATABASE_URL: postgres }),
+  open: async ({ CLAIMS_DATABASE_URL }, options) =>
+    reaped(await openPostgresClaims({ ...options, url: CLAIMS_DATABASE_URL! }), options),
+  walk: ({ CLAIMS_DATABASE_URL }, options) =>
+    openPostgresWalk({ ...options, url: CLAIMS_DATABASE_URL! }),
+  inspect: ({ CLAIMS_DATABASE_URL }, options) =>
+    inspectPostgresClaims({ ...options, url: CLAIMS_DATABASE_URL! }),
+} as const satisfies ClaimStore<typeof settings>;
+
+// A statement of so many is over in a fraction of a second; every gateway reaps, and they share.
+const reapRowsMax = 1_000;
+const reapEveryMs = 60_000;
+
+/** Takes expired claims out until they are closed. */
+export function reaped(claims: PostgresClaims, { logger }: { logger: Logger }): Claims {
+  const reap = () => claims.reap({ rowsMax: reapRowsMax });
+  const reaper = runLoop(reap, { name: 'reap claims', idleMs: reapEveryMs, logger });
+  const close = async () => {
+    await reaper.stop();
+    await claims.close();
+  };
+  return { ...claims, close };
+}
