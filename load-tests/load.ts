@@ -1,11 +1,11 @@
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { System } from '@triplock/demo';
 import { runCommand, withLock } from '@triplock/launcher';
 import { openTerminal, renderList, style } from '@triplock/command';
+import { k6Page } from './load/k6.ts';
 import { type LoadReport, loadElsewhere, loadSystem, renderText } from './load/run-load.ts';
 import { loadScenarios, readLoadOptions } from './load/scenarios.ts';
-import { renderHtml } from './load/html-report.ts';
 import { onOwnSystem, onRunningSystem } from './systems.ts';
 
 const help = `
@@ -78,7 +78,9 @@ await runCommand({
       save(report, folder);
       if (values.keep) keep(folder, join(keptFolder, name));
       for (const line of renderText(report)) terminal.line(line);
-      terminal.line(style.faint(`report: ${relative('.', join(folder, 'report.html'))}`));
+      for (const file of reportsIn(folder)) {
+        terminal.line(style.faint(`report: ${relative('.', join(folder, file))}`));
+      }
       terminal.result(report);
       if (!report.ok) process.exitCode = 1;
     } finally {
@@ -107,11 +109,15 @@ await runCommand({
 
 function save(report: LoadReport, folder: string): void {
   writeFileSync(join(folder, 'report.json'), `${JSON.stringify(report, null, 2)}\n`);
-  writeFileSync(join(folder, 'report.html'), renderHtml(report));
 }
 
 /** Without k6's own files: they are large, and what is in them stands in the report. */
 function keep(from: string, to: string): void {
   mkdirSync(to, { recursive: true });
-  for (const file of ['report.json', 'report.html']) cpSync(join(from, file), join(to, file));
+  for (const file of reportsIn(from)) cpSync(join(from, file), join(to, file));
+}
+
+/** k6 draws no page of a run of a few seconds. */
+function reportsIn(folder: string): string[] {
+  return ['report.json', k6Page].filter((file) => existsSync(join(folder, file)));
 }

@@ -57,6 +57,9 @@ type Summary = {
 
 // k6's own: thresholds that do not hold are a result, everything else is a failure.
 const thresholdsFailed = 99;
+/** What k6 draws of a run, as one page that needs nothing else; of a search, of its last run. */
+export const k6Page = 'report.html';
+
 /** Time for what is under way when it is interrupted. */
 const graceMs = 5_000;
 
@@ -87,6 +90,7 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
     K6_WEB_DASHBOARD: 'true',
     // No page is served; what it would show is written down, and costs next to nothing.
     K6_WEB_DASHBOARD_PORT: '-1',
+    K6_WEB_DASHBOARD_EXPORT: join(folder, k6Page),
     K6_WEB_DASHBOARD_PERIOD: `${Math.max(1, Math.ceil(order.seconds / 120))}s`,
     K6_WEB_DASHBOARD_RECORD: files.recording,
   };

@@ -13,7 +13,6 @@ import { writeConsole } from './history.ts';
 import { readRecording } from './k6.ts';
 import { describeLoad, loadScenarios, type LoadScenario } from './scenarios.ts';
 import { loadElsewhere, renderText, type LoadReport } from './run-load.ts';
-import { meaningOf, renderHtml } from './html-report.ts';
 import { searchKnee, together, type Knee, type Step } from './judge.ts';
 import { oldestWaiting, type Reading } from './readings.ts';
 import { answersBetween, judgePhases, readHistogram, type PhaseFigures } from './phases.ts';
@@ -142,12 +141,6 @@ const knee: Knee = {
   ],
 };
 
-test('a knee is told by the highest rate that held and the lowest that did not', () => {
-  assert.match(meaningOf(knee), /Up to 150 .* within 80 ms .*; at 180 a second it is 1200 ms/);
-  assert.match(meaningOf({ rate: 0, steps: [step(100, false, 900)] }), /Not even the first/);
-  assert.match(meaningOf({ rate: 100, steps: [step(100, true, 9)] }), /no rate that was tried/);
-});
-
 const moment = { requestsPerSecond: 9, acceptedPerSecond: 9, p50Ms: 1, p95Ms: 2, p99Ms: 3 };
 const report = {
   ok: true,
@@ -162,41 +155,6 @@ const report = {
   readings,
   moments: [2, 4].map((second) => ({ second, ...moment })),
 } as unknown as LoadReport;
-
-/** The data of each chart, as the page's script reads it. */
-function chartsIn(page: string) {
-  type Found = {
-    title: string;
-    group: string;
-    end: number;
-    series: { name: string; points: number[][] }[];
-  };
-  return [...page.matchAll(/class="chart">([^<]*)</g)].map(
-    ([, data]) => JSON.parse(data!) as Found,
-  );
-}
-
-test('what the partners saw and what the services count stand on one time axis', () => {
-  const charts = chartsIn(renderHtml(report)).filter(({ group }) => group === 'over-time');
-  assert.deepEqual(new Set(charts.map(({ end }) => end)), new Set([9]));
-  const rates = charts.find(({ title }) => title === 'Rate of each stage')!;
-  assert.deepEqual(rates.series.find(({ name }) => name === 'accepted')!.points[0], [1, 100]);
-  assert.deepEqual(
-    rates.series.find(({ name }) => name === 'requests answered')!.points[0],
-    [2, 9],
-  );
-});
-
-test('the knee is a curve over the rate, lowest first, with the age of what waits', () => {
-  const [latency, oldest] = chartsIn(renderHtml(report)).filter(({ group }) => group === 'by-rate');
-  assert.deepEqual(latency!.series[0]!.points, [
-    [100, 20],
-    [150, 80],
-    [180, 1_200],
-    [225, 1_900],
-  ]);
-  assert.deepEqual(oldest!.series[0]!.points.at(-1), [225, 4]);
-});
 
 test('a report says what was sent, what became of all of it, and of which part its latencies are', () => {
   const [smoke, ...others] = loadScenarios;
@@ -229,7 +187,6 @@ test('a report says what was sent, what became of all of it, and of which part i
     renderText({ ...report, rig, run, knee: none }).join('\n'),
     /^no rate held, not even 100\/s$/m,
   );
-  assert.match(renderHtml({ ...report, knee: none }), /<h2>No rate held<\/h2>/);
 });
 
 test('of several runs what is counted and what it cost is all of theirs', () => {
@@ -257,13 +214,6 @@ test('the rate that a search found accepted is that of the time in which it was 
   });
   for (const { rate, acceptedPerSecond } of found.steps) assert.equal(acceptedPerSecond, rate);
   assert.deepEqual(found.steps[0]!.seconds, [0, 15]);
-});
-
-test('the page has the library in it, asks for no other file, and shows text as text', () => {
-  const page = renderHtml(report);
-  assert.match(page, /var uPlot=/);
-  assert.doesNotMatch(page, /<link|src=/);
-  assert.match(page, /a &lt;\/script&gt; one/);
 });
 
 const of = (status: string, le: string, count: number) =>
