@@ -86,6 +86,8 @@ export default defineConfig({
     },
     // k6 calls what a scenario's own file exports.
     { files: ['load-tests/k6/*.ts', '**/index.ts'], rules: { 'house/one-barrel': 'off' } },
+    // All of runtime would be half of what it takes, as long as the Pub/Sub emulator runs.
+    { files: ['infra/pubsub-door/main.ts'], rules: { 'house/one-door': 'off' } },
     { files: driverHomes, rules: { 'house/drivers-in-adapters': 'off' } },
     { files: environmentHomes, rules: { 'house/settings-in-config': 'off' } },
     { files: ['{infra,demo,e2e,load-tests}/**'], rules: { 'no-console': 'off' } },

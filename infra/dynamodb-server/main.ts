@@ -26,7 +26,7 @@ const server = dynalite({ path, createTableMs: 0, deleteTableMs: 0 });
 const [answer] = server.listeners('request') as [RequestListener];
 server.removeListener('request', answer);
 server.on('request', (request, response) => {
-  const refused = refusedPage(request, 'localhost');
+  const refused = refusedPage(request, { callers: 'of this machine' });
   if (refused === undefined) return answer.call(server, request, response);
   response.writeHead(403, { 'content-type': 'application/json' });
   response.end(JSON.stringify({ message: refused }));

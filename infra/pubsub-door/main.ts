@@ -1,16 +1,19 @@
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { request, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { createBoundedServer, refusedPage } from '@triplock/runtime';
+import { refusedPage } from '@triplock/runtime/control-access';
+import { createBoundedServer } from '@triplock/runtime/http-connections';
+import { http } from '@triplock/runtime/node-http';
 
 /*
  * A process that stands before the Pub/Sub emulator, which it starts with the words that it is
- * given: `node pubsub-door.ts HOST:PORT java -jar …`. The emulator tells every origin that it may
- * do anything, and answers to any Host: any page that somebody has open in a browser of this
- * machine could publish an event of any amount, which becomes a signed webhook and a settlement, or
- * have it forget all. So:
+ * given, and which ends with it: `node main.ts HOST:PORT java -jar … --host={host} --port={port}`,
+ * where {host} and {port} become where the emulator has to listen. The emulator tells every origin
+ * that it may do anything, and answers to any Host: any page that somebody has open in a browser of
+ * this machine could publish an event of any amount, which becomes a signed webhook and a
+ * settlement, or have it forget all. So:
  *
  * - What begins as HTTP/2 with prior knowledge passes as it is. That is gRPC, by which services
  *   speak to it, and what no browser does over plain TCP.
@@ -19,14 +22,16 @@ import { createBoundedServer, refusedPage } from '@triplock/runtime';
  *   Host of ours.
  *
  * The emulator itself listens where no page finds it: on Linux all of 127.0.0.0/8 is this machine,
- * and it gets an address of 2^24 there. Elsewhere there is 127.0.0.1 alone, and it gets a port by
- * chance, which a page could find by trying all: docs/operating.md says so.
+ * or this container, and it gets an address of 2^24 there. Elsewhere there is 127.0.0.1 alone, and
+ * it gets a port by chance, which a page could find by trying all: docs/operating.md says so.
  */
 
 /** What a client that knows that it speaks HTTP/2 begins with (RFC 9113, section 3.4). */
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 /** Whoever connects speaks first in both. */
 const firstBytesMs = 10_000;
+/** Of HTTP/1.1 no request here takes longer. gRPC's streams may be silent for as long as they like. */
+const silentMs = 60_000;
 
 type Address = { host: string; port: number };
 
@@ -36,6 +41,8 @@ const emulator = await placeOf(Number(port));
 startEmulator();
 
 const pages = createBoundedServer(answerHttp1);
+// It never listens by itself, so nothing of it looks for heads and bodies that are late.
+pages.setTimeout(silentMs, (socket) => socket.destroy());
 const door = createServer({ noDelay: true }, (socket) => {
   socket.on('error', () => socket.destroy());
   socket.setTimeout(firstBytesMs, () => socket.destroy());
@@ -61,7 +68,9 @@ async function placeOf(ownPort: number): Promise<Address> {
  * Both end together: who stops the door stops the emulator, and without it there is nothing here.
  */
 function startEmulator(): void {
-  const words = [...args, `--host=${emulator.host}`, `--port=${emulator.port}`];
+  const words = args.map((word) =>
+    word.replace('{host}', emulator.host).replace('{port}', `${emulator.port}`),
+  );
   const child = spawn(file, words, { stdio: ['ignore', 'inherit', 'inherit'] });
   child.once('error', (error) => {
     process.stderr.write(`cannot run ${file}: ${error.message}\n`);
@@ -98,15 +107,14 @@ function passOn(socket: Socket): void {
 }
 
 function answerHttp1(asked: IncomingMessage, response: ServerResponse): void {
-  // Whatever it listens on, this machine and its containers alone have business here.
-  const refused = refusedPage(asked, 'localhost');
+  const refused = refusedPage(asked, { callers: 'of this machine' });
   if (refused !== undefined) {
     response.writeHead(403, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ error: { code: 403, message: refused } }));
     return;
   }
   const { method, url, headers } = asked;
-  const inner = request({ ...emulator, method, path: url, headers, agent: false });
+  const inner = http.request({ ...emulator, method, path: url, headers, agent: false });
   inner.on('error', () => response.destroy());
   response.on('close', () => inner.destroy());
   inner.on('response', (answer) => {

@@ -240,6 +240,20 @@ test('what a page has a browser send is refused, whatever it asks for', async (t
   assert.equal((await ask('/readyz', 'GET', { 'sec-fetch-site': 'none' })).status, 200);
 });
 
+test('a name that was made to point here is refused on a network of a demo’s own too, and no other name there', async (t) => {
+  const host = '0.0.0.0';
+  const statusOf = async (ask: Awaited<ReturnType<typeof startAdmin>>, name: string) =>
+    (await ask('/metrics', 'GET', { host: name })).status;
+  const demo = await startAdmin(t, { host, crashPoints: createCrashPoints() });
+  assert.equal(await statusOf(demo, 'rebound.example:9100'), 403);
+  for (const own of ['ledger-worker:9100', '127.0.0.1:18110', 'localhost']) {
+    assert.equal(await statusOf(demo, own), 200, own);
+  }
+  // In production it is called by whatever names the network around it has.
+  const production = await startAdmin(t, { host });
+  assert.equal(await statusOf(production, 'worker.internal.example:9100'), 200);
+});
+
 test('in production there are no crash points to see or to arm', async (t) => {
   const ask = await startAdmin(t);
   assert.equal((await ask('/crash-points')).status, 404);

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { refusedControl, refusedPage } from './control-access.ts';
+import { isLoopback, refusedControl, refusedPage } from './control-access.ts';
 import { shareReads } from './concurrency.ts';
 import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
 import { createBoundedServer } from './http-connections.ts';
@@ -72,7 +72,10 @@ type Answer = { status: number; body: unknown; text?: boolean };
 const notFound: Answer = { status: 404, body: { error: 'not found' } };
 
 async function answer(request: IncomingMessage, options: Shown): Promise<Answer> {
-  const page = refusedPage(request, options.host);
+  // In a demo it may listen on a network too, which is that of its containers.
+  const isDemo = options.crashPoints !== noCrashPoints;
+  const callers = isDemo || isLoopback(options.host) ? 'of this machine' : 'of a network';
+  const page = refusedPage(request, { callers });
   if (page !== undefined) return { status: 403, body: { error: page } };
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://admin');
   if (pathname === '/crash-points' && options.crashPoints !== noCrashPoints) {

@@ -47,16 +47,21 @@ export function refusedVisit({ headers, socket }: Visit): string | undefined {
  * Why a request cannot be from a program; `undefined` when it may be. Browsers say of a page's
  * requests where the page is from (`Origin`; `Sec-Fetch-Site`, which is `none` for an address that
  * a person has typed), also of those that pages make unasked, such as for an image. Over plain HTTP
- * they say neither of a page whose name was made to point here (DNS rebinding): a server that only
- * this machine reaches goes by its Host as well. What else may call one on a network is not known.
+ * they say neither of a page whose name was made to point here (DNS rebinding): so where callers are
+ * of this machine and its containers, the Host has to be one of theirs as well. By which names a
+ * server is called on a network of others is not known.
  */
-export function refusedPage(visit: Visit, boundTo: string): string | undefined {
+export function refusedPage(
+  visit: Visit,
+  { callers }: { callers: 'of this machine' | 'of a network' },
+): string | undefined {
   const { origin, 'sec-fetch-site': site = 'none' } = visit.headers;
   if (origin !== undefined || site !== 'none') return 'pages may not ask';
-  return isLoopback(boundTo) ? refusedVisit(visit) : undefined;
+  return callers === 'of this machine' ? refusedVisit(visit) : undefined;
 }
 
-const isLoopback = (host: string) => host === 'localhost' || /^127\.|^::1$/.test(host);
+/** Whether nobody but this machine reaches what listens there. */
+export const isLoopback = (host: string) => host === 'localhost' || /^127\.|^::1$/.test(host);
 
 function isOwnName(name: string, localAddress: string | undefined): boolean {
   if (isIP(name) === 0) return !name.includes('.');

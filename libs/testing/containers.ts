@@ -137,7 +137,7 @@ async function kafka(): Promise<Running> {
   return { container, address: `${container.getHost()}:${port}` };
 }
 
-/** The images of the parts in tests, the same as docker-compose.yml has. */
+/** The images of the parts in tests, the same as docker-compose.yml or the Dockerfile has. */
 export const testImages = {
   redis: 'redis:8.2.3-alpine',
   kafka: 'apache/kafka:4.3.1',

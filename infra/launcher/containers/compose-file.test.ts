@@ -26,8 +26,7 @@ test('the operators’ commands are wired to the same system, in files that only
   assert.equal(build!.args.WORKSPACE, 'services/operator');
   assert.deepEqual(volumes, ['for-operator:/run/triplock:ro']);
   assert.ok(containerOf('provision').volumes!.includes('for-operator:/run/wiring/operator'));
-  const dockerfile = readFileSync(join(cloneFolder, 'infra/images/Dockerfile'), 'utf8');
-  assert.match(dockerfile, / wiring\/operator\n/);
+  assert.match(dockerfile(), / wiring\/operator\n/);
   const services = ['ingest-gateway', 'auditor'].map((name) => containerOf(name).environment);
   const given = { ...services[0], ...services[1] };
   for (const name of [
@@ -53,8 +52,10 @@ test('nothing is published beyond this machine, images are pinned, and no secret
 });
 
 test('tests in containers run on the images of the file', () => {
-  for (const [name, image] of Object.entries(testImages))
-    assert.equal(containerOf(name).image, image);
+  const { pubsub, ...images } = testImages;
+  for (const [name, image] of Object.entries(images)) assert.equal(containerOf(name).image, image);
+  const stage = `FROM ${pubsub} AS ${containerOf('pubsub').build!.target}\n`;
+  assert.ok(dockerfile().includes(stage), stage);
   assert.equal(containerOf('spanner').image, `\${SPANNER_EMULATOR_IMAGE:-${spannerImage}}`);
 });
 
@@ -121,7 +122,6 @@ const writable: Readonly<Record<string, string>> = {
 /** Whose images run as somebody else than root by themselves, or would not run otherwise. */
 const users: Readonly<Record<string, string>> = {
   kafka: 'appuser',
-  pubsub: 'root, without a capability',
   spanner: 'root, without a capability',
   prometheus: 'nobody',
   grafana: '472',
@@ -139,9 +139,12 @@ test('no container has a right that it does not need, ours or a part', () => {
     if (container.build !== undefined) continue;
     assert.equal(container.user === undefined, users[name] !== undefined, name);
   }
-  const dockerfile = readFileSync(join(cloneFolder, 'infra/images/Dockerfile'), 'utf8');
-  assert.match(dockerfile, /^USER node$/m);
+  assert.match(dockerfile(), /^USER node$/m);
 });
+
+function dockerfile(): string {
+  return readFileSync(join(cloneFolder, 'infra/images/Dockerfile'), 'utf8');
+}
 
 /** What a service may take, in megabytes; the steps that end take next to nothing. */
 function boundOf({ mem_limit: text = '0m' }: ComposeService): number {

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { missingPart } from '../errors.ts';
-import { compiledCode } from '../home.ts';
+import { cloneFolder, compiledCode } from '../home.ts';
 import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 import { classArchiveOf, sharedClasses } from './class-archive.ts';
@@ -45,8 +45,8 @@ async function fetchPubsub(_session: Session): Promise<Fetched> {
 
 /** The door gives the emulator a place of its own, and has the one that everybody knows. */
 function behindDoor({ file, args, ...command }: Command, { ports }: Pick<Site, 'ports'>): Command {
-  const words = args.filter((each) => !/^--(host|port)=/.test(each));
-  const door = join(import.meta.dirname, 'pubsub-door.ts');
+  const words = args.map((word) => word.replace(/^--(host|port)=.*/, '--$1={$1}'));
+  const door = join(cloneFolder, 'infra/pubsub-door/main.ts');
   return {
     ...command,
     file: process.execPath,

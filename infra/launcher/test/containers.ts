@@ -36,7 +36,7 @@ export const able = `info*) echo 8589934592;; 'compose version'*) echo 2.40.3;;`
 /** What docker-compose.yml says of one container. */
 export type ComposeService = {
   image: string;
-  build?: { args: { WORKSPACE: string } };
+  build?: { target?: string; args: { WORKSPACE: string } };
   command?: string[];
   environment?: Record<string, string | number>;
   ports?: string[];
