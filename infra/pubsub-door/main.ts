@@ -22,8 +22,8 @@ import { http } from '@triplock/runtime/node-http';
  *   Host of ours.
  *
  * The emulator itself listens where no page finds it: on Linux all of 127.0.0.0/8 is this machine,
- * or this container, and it gets an address of 2^24 there. Elsewhere there is 127.0.0.1 alone, and
- * it gets a port by chance, which a page could find by trying all: docs/operating.md says so.
+ * or this container, and it gets an address of 2^24 there, and a port by chance. Elsewhere there is
+ * 127.0.0.1 alone, where a page could find the port by trying all: docs/operating.md says so.
  */
 
 /** What a client that knows that it speaks HTTP/2 begins with (RFC 9113, section 3.4). */
@@ -37,7 +37,7 @@ type Address = { host: string; port: number };
 
 const [listenOn = '', file = '', ...args] = process.argv.slice(2);
 const { hostname, port } = new URL(`http://${listenOn}`);
-const emulator = await placeOf(Number(port));
+const emulator = await chooseAddress();
 startEmulator();
 
 const pages = createBoundedServer(answerHttp1);
@@ -51,17 +51,16 @@ const door = createServer({ noDelay: true }, (socket) => {
 door.listen({ host: hostname, port: Number(port) });
 await once(door, 'listening');
 
-async function placeOf(ownPort: number): Promise<Address> {
-  if (process.platform === 'linux') {
-    const [one, two, three] = [randomInt(1, 255), randomInt(0, 256), randomInt(1, 255)];
-    return { host: `127.${one}.${two}.${three}`, port: ownPort };
-  }
-  const free = createServer().listen(0, '127.0.0.1');
+/** Never the door's own port: that one is taken on every address where the door has them all. */
+async function chooseAddress(): Promise<Address> {
+  const [one, two, three] = [randomInt(1, 255), randomInt(0, 256), randomInt(1, 255)];
+  const host = process.platform === 'linux' ? `127.${one}.${two}.${three}` : '127.0.0.1';
+  const free = createServer().listen(0, host);
   await once(free, 'listening');
   const { port } = free.address() as AddressInfo;
   free.close();
   await once(free, 'close');
-  return { host: '127.0.0.1', port };
+  return { host, port };
 }
 
 /**

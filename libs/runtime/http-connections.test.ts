@@ -230,6 +230,36 @@ test('whoever takes its answer piece by piece gets all of it, however long it ta
   assert.ok(bytes > pieces * piece.length);
 });
 
+test('a connection that rests is kept while there are unread answers to make way', async (t) => {
+  const longEnoughMs = 1_000;
+  const { open, exchange, handled } = await aServer(
+    t,
+    { connectionsMax: 8 },
+    (request, response) => {
+      if (request.url === '/long') setTimeout(() => response.end('long'), longEnoughMs);
+      else response.end(request.url === '/large' ? large : 'served');
+    },
+  );
+  const resting = open();
+  const ask = async () => {
+    if (resting.destroyed) return 'closed';
+    resting.write(get(''));
+    return String(await Promise.race([once(resting, 'data'), once(resting, 'close')]));
+  };
+  assert.match(await ask(), /served/);
+  // When this one is given, the others have not been taken for long.
+  const long = exchange(get('long', 'Connection: close\r\n'));
+  await until(() => handled.length === 2);
+  for (let unread = 0; unread < 6; unread += 1) asksAndTakesNothing(open, get('large'));
+  await until(() => handled.length === 8);
+  assert.match(await long, /long/);
+  open();
+  for (let served = 0; served < 6; served += 1) {
+    await until(async () => /served/.test(await exchange(get('', 'Connection: close\r\n'))));
+  }
+  assert.match(await ask(), /served/);
+});
+
 test('unread answers make way for whoever comes, and requests at work do not', async (t) => {
   const release = Promise.withResolvers<void>();
   const { open, exchange, handled } = await aServer(

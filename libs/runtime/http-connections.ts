@@ -62,11 +62,11 @@ export function createBoundedServer(listener: RequestListener, limits = quickLim
  * refusals in a row; and a deadline for whoever takes nothing of what was written for it. Bytes
  * that nobody takes are Node's to bound: it reads no next request while more than 64 KiB wait.
  *
- * At most so many connections are open. For one more, the connection makes way that has waited
- * longest without a whole request on it, or that takes nothing of its answers: half-sent requests
- * and unread answers, however many and from wherever, are in nobody's way, and a client that sends
- * its request at once is never among the oldest. When every connection is at work, who comes gets
- * a 503 and is closed.
+ * At most so many connections are open. For one more, a connection makes way that takes nothing of
+ * its answers, or else the one that has waited longest without a whole request on it: half-sent
+ * requests and unread answers, however many and from wherever, are in nobody's way, and a client
+ * that sends its request at once is never among the oldest. When every connection is at work, who
+ * comes gets a 503 and is closed.
  */
 export function createGuardedServer(
   listener: RequestListener,
@@ -191,24 +191,34 @@ function settle(connection: Connection, response: ServerResponse): void {
   connection.refusals = isRefused ? connection.refusals + 1 : 0;
 }
 
-/** Closes the connection that has waited longest; false when none waits. */
+/** Closes a connection that is not at work; false when there is none. */
 function makeWay(open: Connections): boolean {
   const nowMs = performance.now();
+  let longest: Socket | undefined;
   for (const [socket, connection] of open) {
     if (isAtWork(connection, nowMs)) continue;
-    open.delete(socket);
-    socket.destroy();
-    return true;
+    longest ??= socket;
+    // One that rests has a client that may just be sending its next request.
+    if (!isUnread(connection, nowMs)) continue;
+    longest = socket;
+    break;
   }
-  return false;
+  if (longest === undefined) return false;
+  open.delete(longest);
+  longest.destroy();
+  return true;
 }
 
 /** Whoever is slower than that in taking anything of an answer makes way for others. */
 const untakenMs = 250;
 
-function isAtWork({ unanswered, untaken }: Connection, nowMs: number): boolean {
-  const isTaken = untaken === undefined || nowMs - untaken.sinceMs < untakenMs;
-  for (const [response, request] of unanswered) {
+function isUnread({ untaken }: Connection, nowMs: number): boolean {
+  return untaken !== undefined && nowMs - untaken.sinceMs >= untakenMs;
+}
+
+function isAtWork(connection: Connection, nowMs: number): boolean {
+  const isTaken = !isUnread(connection, nowMs);
+  for (const [response, request] of connection.unanswered) {
     if (request.complete && (isTaken || !response.writableEnded)) return true;
   }
   return false;
