@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { refusedPage } from '@triplock/runtime/control-access';
+import { isLoopback, refusedPage } from '@triplock/runtime/control-access';
 import { createBoundedServer } from '@triplock/runtime/http-connections';
 import { http } from '@triplock/runtime/node-http';
 
@@ -21,9 +21,10 @@ import { http } from '@triplock/runtime/node-http';
  *   asks for more than a look (Fetch, section 3.2), and a name that was made to point here is no
  *   Host of ours.
  *
- * The emulator itself listens where no page finds it: on Linux all of 127.0.0.0/8 is this machine,
- * or this container, and it gets an address of 2^24 there, and a port by chance. Elsewhere there is
- * 127.0.0.1 alone, where a page could find the port by trying all: docs/operating.md says so.
+ * The emulator itself listens where no page finds it. In a container, where the door has the address
+ * of its network, that is the container's own 127.0.0.1. On Linux all of 127.0.0.0/8 is this machine,
+ * and it gets an address of 2^24 there. Elsewhere there is 127.0.0.1 alone, and it gets a port by
+ * chance, which a page could find by trying all: docs/operating.md says so.
  */
 
 /** What a client that knows that it speaks HTTP/2 begins with (RFC 9113, section 3.4). */
@@ -36,7 +37,8 @@ const silentMs = 60_000;
 type Address = { host: string; port: number };
 
 const [listenOn = '', file = '', ...args] = process.argv.slice(2);
-const { hostname, port } = new URL(`http://${listenOn}`);
+const { hostname, port: portText } = new URL(`http://${listenOn}`);
+const port = Number(portText);
 const emulator = await chooseAddress();
 startEmulator();
 
@@ -48,19 +50,29 @@ const door = createServer({ noDelay: true }, (socket) => {
   socket.setTimeout(firstBytesMs, () => socket.destroy());
   lookAtFirstBytes(socket);
 });
-door.listen({ host: hostname, port: Number(port) });
+door.listen({ host: hostname, port });
 await once(door, 'listening');
 
-/** Never the door's own port: that one is taken on every address where the door has them all. */
+/**
+ * Beside the door on Linux, and in a container within it. On the same port there, because the
+ * emulator's REST asks its own gRPC at `localhost` and its port: where that is the door's, it comes
+ * back through it.
+ */
 async function chooseAddress(): Promise<Address> {
-  const [one, two, three] = [randomInt(1, 255), randomInt(0, 256), randomInt(1, 255)];
-  const host = process.platform === 'linux' ? `127.${one}.${two}.${three}` : '127.0.0.1';
-  const free = createServer().listen(0, host);
+  if (/^(0\.0\.0\.0|\[::\])$/.test(hostname)) {
+    throw new Error('give one address to listen on: of all there is none left for the emulator');
+  }
+  if (!isLoopback(hostname)) return { host: '127.0.0.1', port };
+  if (process.platform === 'linux') {
+    const [one, two, three] = [randomInt(1, 255), randomInt(0, 256), randomInt(1, 255)];
+    return { host: `127.${one}.${two}.${three}`, port };
+  }
+  const free = createServer().listen(0, '127.0.0.1');
   await once(free, 'listening');
-  const { port } = free.address() as AddressInfo;
+  const { port: chosen } = free.address() as AddressInfo;
   free.close();
   await once(free, 'close');
-  return { host, port };
+  return { host: '127.0.0.1', port: chosen };
 }
 
 /**
