@@ -8,7 +8,6 @@ import {
   spread,
   type BenchOptions,
   type Consumer,
-  type Spread,
 } from './measurements.ts';
 import type { EmptyPostRun, Run, StageRun } from './runs.ts';
 import type { RateRun, Repetition, Series } from './schedule.ts';
@@ -22,7 +21,13 @@ export type BenchReport = {
 } & Omit<Series, 'replicas'>;
 
 /** One table of the sheet; every column but the first holds figures. */
-export type Table = { title: string; heads: readonly string[]; rows: readonly string[][] };
+export type Table = {
+  title: string;
+  heads: readonly string[];
+  rows: readonly string[][];
+  /** A page does without it: it says why a figure moved, which asks whoever measures. */
+  isDetail?: true;
+};
 
 /** The tables for a terminal. */
 export function renderTables(tables: readonly Table[]): string[] {
@@ -36,9 +41,10 @@ export function renderTables(tables: readonly Table[]): string[] {
   ]);
 }
 
-/** The tables as Markdown. */
+/** The tables as Markdown, but for details. */
 export function markdownOf(tables: readonly Table[]): string {
   return tables
+    .filter(({ isDetail }) => !isDetail)
     .map(({ title, heads, rows }) => {
       const lines = [heads, heads.map((_, n) => (n === 0 ? '---' : '---:')), ...rows];
       return `### ${title}\n\n${lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')}\n`;
@@ -49,15 +55,10 @@ export function markdownOf(tables: readonly Table[]): string {
 /** The whole sheet. */
 export function tablesOf(report: BenchReport): Table[] {
   const { repetitions } = report;
-  const hot = repetitions.flatMap(({ hotPath }) => hotPath ?? []);
-  const together = repetitions.map(({ everything }) => everything);
-  const cards = repetitions.map((each) => each.cards);
   return [
     goalsTable(report),
-    ...(hot.length > 0 ? [runTable('The hot path alone, at saturation', hot)] : []),
+    saturationTable(repetitions),
     ...stageTable(repetitions),
-    runTable('Everything together, at saturation', together),
-    runTable('Cards, at saturation', cards),
     rateTable(repetitions),
     ...batchTable(repetitions),
     memoryTable(repetitions),
@@ -66,14 +67,24 @@ export function tablesOf(report: BenchReport): Table[] {
 
 type Measured = Run & { emptyPost?: EmptyPostRun };
 
-function runTable(title: string, runs: readonly Measured[]): Table {
+/** The loads that take all they can get, side by side. */
+function saturationTable(repetitions: readonly Repetition[]): Table {
+  const loads: readonly (readonly [head: string, runs: readonly Measured[]])[] = [
+    ['the hot path alone', repetitions.flatMap(({ hotPath }) => hotPath ?? [])],
+    ['everything', repetitions.map(({ everything }) => everything)],
+    ['cards', repetitions.map(({ cards }) => cards)],
+  ];
+  const measured = loads.filter(([, runs]) => runs.length > 0);
   const row = (name: string, figure: (run: Measured) => number | null | undefined, digits = 0) => [
     name,
-    ...cells(spread(runs.map(figure)), digits),
+    ...measured.map(([, runs]) => cell(runs.map(figure), digits)),
   ];
   const cpuRows = [...measuredServices, ...besideServices]
-    .filter((name) => runs.some(({ cpu }) => cpu[name] !== undefined))
-    .map((name) => row(`${name}, µs CPU a payment`, (run) => microsOf(run, [name])));
+    .filter((name) => measured.some(([, runs]) => runs.some(({ cpu }) => cpu[name] !== undefined)))
+    .map((name) => {
+      const ofIt = (run: Measured) => (run.cpu[name] === undefined ? null : microsOf(run, [name]));
+      return row(`${name}, µs CPU a payment`, ofIt);
+    });
   const rows = [
     row('accepted/s', acceptedPerSecond),
     row('published/s', (run) => perSecond(run, run.publishedMs)),
@@ -90,16 +101,12 @@ function runTable(title: string, runs: readonly Measured[]): Table {
     row('empty POST beside the same load, µs CPU', ({ emptyPost }) => emptyPostMicros(emptyPost)),
     row('**until published, × an empty POST**', ratio, 1),
   ];
-  return { title, heads: ['figure', 'median', 'min', 'max'], rows: rows.filter(isKnown) };
+  const heads = ['figure', ...measured.map(([head]) => head)];
+  return { title: 'At saturation', heads, rows: rows.filter(isKnown) };
 }
 
 const unknown = '–';
-const isKnown = (row: readonly string[]) => row.slice(1).some((cell) => cell !== unknown);
-
-function cells(figure: Spread | undefined, digits: number): string[] {
-  const { median, min, max } = figure ?? {};
-  return [median, min, max].map((value) => value?.toFixed(digits) ?? unknown);
-}
+const isKnown = (row: readonly string[]) => row.slice(1).some((each) => each !== unknown);
 
 /** Median, and what it was between. */
 function cell(values: readonly (number | null | undefined)[], digits = 0): string {
@@ -204,6 +211,7 @@ function batchTable(repetitions: readonly Repetition[]): Table[] {
         'Payments for each read by Redis, batch in the topic, and batch of a service; WAL bytes a payment',
       heads: ['load', 'read by Redis', 'batch in the topic', ...batches, 'WAL bytes'],
       rows,
+      isDetail: true,
     },
   ];
 }
