@@ -159,9 +159,9 @@ function documented({ name }: Facts): readonly Insertion[] {
     },
     {
       file: 'docs/failures.md',
-      before: '| auditor    | receiving an event ',
-      text: `| ${name} | receiving an event | \`${name}.received\` | nothing new | Pub/Sub redelivers |
-| ${name} | the commit | \`${name}.committed\` | inbox row and the effect with it | Pub/Sub redelivers; the inbox knows it |
+      before: '| `auditor.received` ',
+      text: `| \`${name}.received\` | nothing new | redelivered |
+| \`${name}.committed\` | inbox row and effect | redelivered; the inbox knows it |
 `,
     },
     {
