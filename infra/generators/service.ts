@@ -69,7 +69,7 @@ export function listings({ name, variable }: Facts): readonly Insertion[] {
   return [
     {
       file: 'infra/launcher/services.ts',
-      before: `import { CommandError } from './errors.ts';`,
+      before: `import { CommandError } from '@triplock/command';`,
       text: `import { ${variable} } from "${packageOf(name)}/service";\n`,
     },
     {
