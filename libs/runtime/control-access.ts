@@ -47,9 +47,9 @@ export function refusedVisit({ headers, socket }: Visit): string | undefined {
  * Why a request cannot be from a program; `undefined` when it may be. Browsers say of a page's
  * requests where the page is from (`Origin`; `Sec-Fetch-Site`, which is `none` for an address that
  * a person has typed), also of those that pages make unasked, such as for an image. Over plain HTTP
- * they say neither of a page whose name was made to point here (DNS rebinding): so where callers are
- * of this machine and its containers, the Host has to be one of theirs as well. By which names a
- * server is called on a network of others is not known.
+ * they say neither of a page whose name was made to point here (DNS rebinding): so where callers
+ * are of this machine and its containers, the Host has to be one of theirs as well. By which names
+ * a server is called on a network of others is not known.
  */
 export function refusedPage(
   visit: Visit,
