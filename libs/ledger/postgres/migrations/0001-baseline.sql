@@ -318,12 +318,15 @@ CREATE TABLE ledger.continuity (
 INSERT INTO ledger.continuity DEFAULT VALUES;
 
 -- Names what may know another history than before: another server, the same one started again, also on an
--- older copy of its files, and another database in it. Nothing else can set the data of a database back.
+-- older copy of its files, another database in it, and the same one after a dump was put into it, whose
+-- tables are made anew or emptied and so have other files. (After VACUUM FULL they have, too, which costs
+-- a look at the archive.) Nothing else can set the data of a database back.
 -- In PL/pgSQL, whose sessions keep the plan: one of SQL alone is planned anew at each call.
 CREATE FUNCTION ledger.this_server() RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN (
-    SELECT extract(epoch FROM pg_postmaster_start_time()) || '/' || oid
+    SELECT concat_ws('/', extract(epoch FROM pg_postmaster_start_time()), oid,
+      pg_relation_filenode('ledger.continuity'))
     FROM pg_database WHERE datname = current_database()
   );
 END
