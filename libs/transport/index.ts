@@ -7,6 +7,7 @@ export type * from './kafka/driver.ts';
 export * from './kafka/event-archive.ts';
 export * from './kafka/group-commit.ts';
 export * from './kafka/offsets.ts';
+export * from './kafka/passed-records.ts';
 export { partitionOfKey } from './kafka/producer.ts';
 export * from './kafka/record-batches.ts';
 export * from './kafka/topic-reader.ts';

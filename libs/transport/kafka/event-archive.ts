@@ -1,6 +1,7 @@
-import { driverOf, openInquiry } from './brokers.ts';
-import type { Bounds, BrokerConnection, Offsets, ReceivedRecord, Stretch } from './driver.ts';
+import { openInquiry } from './brokers.ts';
+import type { Bounds, BrokerConnection, Offsets, Stretch } from './driver.ts';
 import { openAppends, type AppendLimits } from './group-commit.ts';
+import { readInPieces } from './read-in-pieces.ts';
 
 /**
  * Texts of events that are about to be told, kept where a restore of the database does not reach. A
@@ -62,10 +63,6 @@ function linesFrom(texts: readonly string[], from: number, to: number): string {
   return `${texts.slice(from, to).join('\n')}\n`;
 }
 
-/** Records of one look, some dozen MB at most. */
-const readAtOnce = 500n;
-const readLimitMs = 120_000;
-
 /**
  * Up to where the archive was read, by partition, and how many records before were there no more.
  */
@@ -84,17 +81,9 @@ export async function readEventArchive(
   take: (texts: readonly Buffer[]) => Promise<void>,
 ): Promise<ArchiveRead> {
   const { stretches, ...read } = await findStretches(options);
-  for (const stretch of stretches) {
-    const records: ReceivedRecord[] = [];
-    const driver = await driverOf(options);
-    const taken = (read: readonly ReceivedRecord[]) => void records.push(...read);
-    await driver.readStretches(options, {
-      stretches: [stretch],
-      take: taken,
-      withinMs: readLimitMs,
-    });
+  await readInPieces(options, stretches, async (records) => {
     for (const { value } of records) await take(linesOf(value));
-  }
+  });
   return read;
 }
 
@@ -111,21 +100,15 @@ async function findStretches(
         : await inquiry.ask((admin) => admin.since(topic, options.since));
     const otherwise = (bounds: Bounds) => ('from' in options ? bounds.start : bounds.end);
     let gone = 0n;
-    const stretches = [...there].flatMap(([partition, bounds]) => {
+    const stretches = [...there].map(([partition, bounds]) => {
       const { start, end } = bounds;
       const wanted = starts.get(partition) ?? otherwise(bounds);
       if (wanted < start) gone += start - wanted;
-      return [...stretchesOf(partition, wanted < start || wanted > end ? start : wanted, end)];
+      return { partition, from: wanted < start || wanted > end ? start : wanted, to: end };
     });
     return { stretches, gone, end: new Map([...there].map(([each, { end }]) => [each, end])) };
   } finally {
     await inquiry.close();
-  }
-}
-
-function* stretchesOf(partition: number, first: bigint, end: bigint): Generator<Stretch> {
-  for (let from = first; from < end; from += readAtOnce) {
-    yield { partition, from, to: from + readAtOnce < end ? from + readAtOnce : end };
   }
 }
 

@@ -1,0 +1,35 @@
+import { driverOf } from './brokers.ts';
+import type { BrokerConnection, ReceivedRecord, Stretch } from './driver.ts';
+
+/** Records of one look, some dozen MB at most. */
+const readAtOnce = 500n;
+const readLimitMs = 120_000;
+
+/**
+ * Reads stretches of a topic one after the other, each in its order, some hundred records at a
+ * time; the next are read when those before were taken. An empty stretch is passed over.
+ *
+ * @throws when the brokers do not answer in time.
+ */
+export async function readInPieces(
+  options: BrokerConnection & { topic: string },
+  stretches: readonly Stretch[],
+  take: (records: readonly ReceivedRecord[]) => Promise<void>,
+): Promise<void> {
+  const driver = await driverOf(options);
+  for (const piece of stretches.flatMap((stretch) => [...piecesOf(stretch)])) {
+    const records: ReceivedRecord[] = [];
+    await driver.readStretches(options, {
+      stretches: [piece],
+      take: (read) => void records.push(...read),
+      withinMs: readLimitMs,
+    });
+    await take(records);
+  }
+}
+
+function* piecesOf({ partition, from: first, to: end }: Stretch): Generator<Stretch> {
+  for (let from = first; from < end; from += readAtOnce) {
+    yield { partition, from, to: from + readAtOnce < end ? from + readAtOnce : end };
+  }
+}
