@@ -7,8 +7,16 @@ export type OpenRewind = {
   doneAt: Date;
 };
 
-/** What workers do once the ledger was set back to an earlier moment and `rewind` was run. */
+/**
+ * What workers do once the ledger was set back to an earlier moment: `rewind` was run, or they
+ * found that it lacks what was posted.
+ */
 export type Recovery = {
+  /**
+   * Notes that commits since then are lost, before anything of them is decided anew: the provider
+   * is asked first for what it did of them.
+   */
+  noteLost(since: Date): Promise<void>;
   /** The oldest of them; nothing once the provider was asked for all. */
   openRewind(): Promise<OpenRewind | undefined>;
   /** Every dispute since then is noted. */

@@ -45,8 +45,10 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
     const query = async <Row extends object>(statement: string, values?: readonly unknown[]) =>
       (await client.query<Row>(statement, values && [...values])).rows;
     await closeDatabase({ query }, { copied: true });
-    // As a worker does before anything is decided; nothing was told of it yet.
-    await client.query('UPDATE ledger.continuity SET server = ledger.this_server()');
+    // As a worker does before anything is decided; nothing was told or posted of it yet.
+    await client.query(
+      'UPDATE ledger.continuity SET server = ledger.this_server(), posted_on = ledger.this_server()',
+    );
   });
   const pools: Database[] = [];
   test.after(async () => {

@@ -98,9 +98,10 @@ const unharmed: Readonly<Record<string, string>> = {
   'ledger.given_back*':
     'what the provider showed once: the ledger is compared with its lists themselves',
   'ledger.recalled*': 'of which payments it was asked: it is asked once more where that is lost',
-  'ledger.rewinds.disputes_asked_at': 'a dispute that was not asked for is missing in the ledger',
+  'ledger.rewinds*':
+    'that it was set back: the provider is asked once more than needed, and a dispute that was not asked for is missing in the ledger',
   'ledger.continuity.*':
-    'what was told is looked for there once more, or, where it was lacking, told otherwise, which is seen',
+    'what was told and accepted is looked for there once more, or, where it was lacking, told otherwise or not in the ledger, which is seen',
   'auditor.doubted_slices*': 'a slice that is not doubted is looked at as any other',
   'auditor.full_audit.*': 'how far it is; the next one begins at the first slice',
   'auditor.provider_walks.*': 'how far lists were read: what they lack is missing in the journal',

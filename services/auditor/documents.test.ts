@@ -289,6 +289,7 @@ const otherDocuments: Readonly<Record<string, string>> = {
   'notifier.early_events.event': 'each row is in flight; what it became is compared',
   'settlement.early_events.event': 'the same',
   'ledger.continuity.archived': 'offsets: from there on what was told is looked for once more',
+  'ledger.continuity.posted': 'offsets: from there on what was accepted is looked for once more',
   'auditor.scheduled_audit.drift': 'the result of the last audit, which the next one replaces',
   'auditor.scheduled_audit.in_flight': 'the same',
   'auditor.scheduled_audit.in_flight_since': 'the same',

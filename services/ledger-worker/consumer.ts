@@ -33,7 +33,7 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
   const lag = meterLag(metrics);
   const settle = async (batch: RecordBatch) => {
     await crashPoints.reached('worker.polled');
-    report(worker, batch, await settleBatch(worker, batch));
+    await settleAndReport(worker, batch);
   };
   return {
     onLost: ({ partition, from, to, why }) => {
@@ -57,6 +57,11 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
     },
     onSkipped: async (skipped) => lag.at(skipped),
   };
+}
+
+/** Takes a batch to its end and reports what became of its records. @throws in an outage. */
+export async function settleAndReport(worker: Worker, batch: RecordBatch): Promise<void> {
+  report(worker, batch, await settleBatch(worker, batch));
 }
 
 /** The normal outcomes, logged at `debug` only. */

@@ -1,12 +1,17 @@
 import type { Continuity, ServerLook } from '@triplock/ledger';
 import type { Logger, Pass } from '@triplock/runtime';
-import type { ArchiveRead, EventArchiveReader } from '@triplock/transport';
+import type { EventArchiveReader, PassedRecords } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
+import type { PostAgain } from './post-again.ts';
 
-/** What looks whether the ledger has all that was told. */
+/** What looks whether the ledger has all that was told and accepted. */
 export type ContinuityWatch = {
   continuity: Continuity;
   archive: EventArchiveReader;
+  accepted: Pick<PassedRecords, 'passed' | 'readAgain'>;
+  postAgain: PostAgain;
+  /** Notes that commits since then are lost, before anything of them is decided anew. */
+  noteLost(since: Date): Promise<void>;
   metrics: Pick<WorkerMetrics, 'setBack'>;
   logger: Logger;
 };
@@ -19,7 +24,7 @@ export type ContinuityWatcher = {
   requireWhole(): void;
 };
 
-// What a look at another server has to read of the archive is what came in as long.
+// What a look at another server has to read of Kafka is what came in as long.
 const noteEveryMs = 10_000;
 
 /**
@@ -33,45 +38,64 @@ const noteEveryMs = 10_000;
  * and in between asks whether its server answers still. So an event that only the old server had is
  * either in the archive when a new one is looked at, or published by nobody.
  *
- * While the server is known it is noted from time to time how far the archive is. That is asked of
- * Kafka after the look and written on the same server alone, so whatever has the note, a standby or
- * a backup, has each event before it as well.
+ * What was posted and not told yet may be lacking all the same, and the workers' group has passed
+ * its records. So on another server these are read once more, and what is lacking is posted: the
+ * group's own place says too little, since a worker that stood still may commit only now what it
+ * posted on the server before. That something is lost is noted before anybody may decide: the
+ * provider did of it what it did, and is asked before others get what it gave.
+ *
+ * Consumers keep in the same database what they have applied, and may have lost that of an event
+ * which is there. So what was told since the note is published once more, and their inboxes know
+ * what they have.
+ *
+ * A server that was left and is come back to, or that was put back with its memory, finds itself in
+ * the row all the same. Whoever has seen a newer note than the one there takes it for another one:
+ * offsets only grow. That is what one process remembers, some ten seconds of it, and what is
+ * decided until it looks stays decided; so whoever leaves a server has to end it.
+ *
+ * While the server is known it is noted from time to time how far archive and group are. That is
+ * asked of Kafka after the look and written on the same server alone, so whatever has the note, a
+ * standby or a backup, has all that was there before it as well.
  */
 export function watchContinuity(watch: ContinuityWatch): ContinuityWatcher {
-  const { continuity, archive, metrics, logger } = watch;
+  const { continuity, metrics, logger } = watch;
   let unsure: string | undefined = notSeenYet;
   let noteAt = -Infinity;
-  return {
-    pass: async () => {
-      const look = await continuity.look();
-      if (look.state === 'known') {
+  const isOlder = rememberNotes();
+
+  const pass = async (): Promise<number> => {
+    const look = await continuity.look();
+    if (isOlder(look)) {
+      logger.error('the ledger is on a server that it had left, or was put back with its memory');
+      await continuity.doubt(look.server);
+      return 1;
+    }
+    metrics.setBack.set(look.state === 'set-back' ? 1 : 0);
+    switch (look.state) {
+      case 'known':
         unsure = undefined;
-        metrics.setBack.set(0);
         if (performance.now() < noteAt) return 0;
-        await continuity.noteWhole(look.server, await archive.end());
+        await note(watch, look);
         noteAt = performance.now() + noteEveryMs;
         return 0;
-      }
-      if (look.state === 'set-back') {
+      case 'unread':
+        unsure = undefined;
+        await readAgain(watch, look);
+        return 1;
+      case 'set-back':
         if (unsure !== setBack) logger.error(setBack);
         unsure = setBack;
-        metrics.setBack.set(1);
         return 0;
-      }
-      unsure = notSeenYet;
-      const { lacking, read } = await compare(watch, look);
-      if (lacking > 0 || read.gone > 0n) {
-        logger.error(
-          { lacking, gone: Number(read.gone) },
-          'events that were told are not in the ledger',
-        );
-        await continuity.noteSetBack(look.server);
-      } else if (await continuity.noteWhole(look.server, read.end)) {
-        logger.info('the ledger is on another server, which has all that was told');
-      }
-      // What came of it, by this worker or another one.
-      return 1;
-    },
+      case 'unknown':
+        unsure = notSeenYet;
+        await compare(watch, look);
+        // What came of it, by this worker or another one.
+        return 1;
+    }
+    return look.state satisfies never;
+  };
+  return {
+    pass,
     requireWhole() {
       if (unsure !== undefined) throw new Error(unsure);
     },
@@ -84,13 +108,68 @@ const setBack =
   'the ledger lacks what partners were told, because its database was set back: nothing is decided ' +
   'before every service was stopped and `npm run rewind` was run (docs/operating.md, "Backup and restore")';
 
-async function compare(
-  { continuity, archive }: ContinuityWatch,
-  { archivedUntil }: ServerLook,
-): Promise<{ lacking: number; read: ArchiveRead }> {
+/** Whether the archive was further in a note that was seen before. */
+function rememberNotes(): (look: ServerLook) => boolean {
+  let newest: ServerLook['until']['archived'] = new Map();
+  return ({ state, until: { archived } }) => {
+    const isOlder = [...newest].some(([partition, next]) => next > (archived.get(partition) ?? 0n));
+    newest = archived;
+    return isOlder && (state === 'known' || state === 'unread');
+  };
+}
+
+async function note({ continuity, archive, accepted }: ContinuityWatch, { server }: ServerLook) {
+  const [archived, posted] = await Promise.all([archive.end(), accepted.passed()]);
+  await continuity.noteWhole(server, { archived, posted });
+}
+
+/** Looks whether a server has all that was told since the note, and what it lacks beside that. */
+async function compare(watch: ContinuityWatch, look: ServerLook): Promise<void> {
+  const { continuity, archive, logger } = watch;
+  const { server, until } = look;
   let lacking = 0;
-  const read = await archive.readFrom(archivedUntil, async (texts) => {
+  const { gone, end } = await archive.readFrom(until.archived, async (texts) => {
     lacking += await continuity.countLacking(texts);
+    await continuity.publishAgain(texts);
   });
-  return { lacking, read };
+  if (lacking > 0 || gone > 0n) {
+    const details = { lacking, gone: Number(gone) };
+    logger.error(details, 'events that were told are not in the ledger');
+    return continuity.noteSetBack(server);
+  }
+  await findLost(watch, look);
+  if (await continuity.noteWhole(server, { archived: end })) {
+    logger.info('the ledger is on another server, which has all that was told');
+  }
+}
+
+async function findLost(
+  { accepted, postAgain, noteLost, logger }: ContinuityWatch,
+  { until }: ServerLook,
+): Promise<void> {
+  const lost = { records: 0, sinceMs: Infinity };
+  await accepted.readAgain(until.posted, async (records, isPassed) => {
+    for (const { timestamp } of await postAgain.lackingOf(records.filter(isPassed))) {
+      lost.records += 1;
+      lost.sinceMs = Math.min(lost.sinceMs, Number(timestamp));
+    }
+  });
+  if (lost.records === 0) return;
+  logger.error(
+    { records: lost.records },
+    'what was posted is not in the ledger, and is again soon',
+  );
+  await noteLost(new Date(lost.sinceMs));
+}
+
+/**
+ * Reads once more what was accepted since the note and posts what the ledger lacks of it. A crash
+ * in between leaves the note as it is: whoever comes next begins again.
+ */
+async function readAgain(watch: ContinuityWatch, { server, until }: ServerLook): Promise<void> {
+  const { continuity, accepted, postAgain } = watch;
+  const posted = await accepted.readAgain(until.posted, async (records) => {
+    await postAgain.post(await postAgain.lackingOf(records));
+  });
+  await continuity.notePosted(server, posted);
 }

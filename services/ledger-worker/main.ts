@@ -1,4 +1,4 @@
-import type { Continuity, Recovery } from '@triplock/ledger';
+import type { LedgerPorts, Recovery } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase, readDurability } from '@triplock/postgres';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
@@ -8,6 +8,7 @@ import {
   runLoop,
   runService,
   type Logger,
+  type Loop,
   type Service,
 } from '@triplock/runtime';
 import {
@@ -15,6 +16,7 @@ import {
   meterThrottles,
   openDeadLetters,
   openEventArchiveReader,
+  openPassedRecords,
   readTopicRetention,
   requireDeadLetterCapacity,
   requireDurable,
@@ -27,6 +29,7 @@ import { checkRetention, paymentsHandler } from './consumer.ts';
 import { watchContinuity } from './continuity.ts';
 import { durabilityPass, requireDurableLedger } from './durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
+import { openPostAgain } from './post-again.ts';
 import { openPosting, watchPosting } from './posting.ts';
 import { disputesPass } from './recalling.ts';
 import { resolverPass } from './resolver.ts';
@@ -59,8 +62,6 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const deadLetters = openDeadLetters(deadLetterTopic);
   service.onClose('dead letters', () => deadLetters.close());
 
-  const requireWhole = watchServer(store.continuity, { config, kafka, metrics, service });
-
   const provider = openProvider(config, {
     metrics,
     logger,
@@ -92,7 +93,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const resolver = runLoop(resolverPass(worker), { name: 'resolver', idleMs: 1_000, logger });
   service.onClose('resolver', () => resolver.stop());
 
-  if (store.recovery !== undefined) await recallDisputes(worker, store.recovery, service);
+  const requireWhole = watchServer(worker, store, { config, kafka, service });
 
   const groupId = config.LEDGER_GROUP;
   const consumer = runConsumer({ ...kafka, topic, groupId, ...paymentsHandler(worker) });
@@ -126,27 +127,6 @@ function limitsOf(config: Config): WorkerLimits {
   };
 }
 
-/**
- * While the ledger was just set back, notes every dispute since then again. Whoever rewinds has
- * stopped every worker, so that one that finds nothing to do as it starts never has.
- */
-async function recallDisputes(
-  worker: Worker,
-  recovery: Recovery,
-  { logger, onClose }: Service,
-): Promise<void> {
-  // One that cannot tell looks all the same.
-  const isOpen = await recovery.openRewind().then(
-    (open) => open !== undefined,
-    () => true,
-  );
-  if (!isOpen) return;
-  const pass = disputesPass(worker, recovery, logger);
-  const idleMs = (idleBefore: number) => backoffMs(idleBefore, { firstMs: 1_000, maxMs: 30_000 });
-  const loop = runLoop(pass, { name: 'recall disputes', idleMs, logger });
-  onClose('recall disputes', () => loop.stop());
-}
-
 /** The ledger that the settings name; refused where it may lose what it acknowledged. */
 async function openLedger(config: Config, service: Service, metrics: WorkerMetrics) {
   const { logger } = service;
@@ -171,22 +151,62 @@ async function openLedger(config: Config, service: Service, metrics: WorkerMetri
 
 /**
  * Looks whether the ledger has all that was told, as soon as this starts and whenever another
- * server has it. Gives what throws while that is not known.
+ * server has it; and once it was set back, that every dispute since then is noted again. Gives what
+ * throws while the first is not known.
  */
 function watchServer(
-  continuity: Continuity | undefined,
-  parts: { config: Config; kafka: BrokerConnection; metrics: WorkerMetrics; service: Service },
+  worker: Worker,
+  { continuity, recovery }: Pick<LedgerPorts, 'continuity' | 'recovery'>,
+  parts: { config: Config; kafka: BrokerConnection; service: Service },
 ): () => void {
-  if (continuity === undefined) return () => undefined;
-  const { config, kafka, metrics, service } = parts;
-  const { logger } = service;
+  if (continuity === undefined || recovery === undefined) return () => undefined;
+  const { config, kafka, service } = parts;
+  const { metrics, logger } = worker;
+  const recall = recallDisputes(worker, recovery, service);
   // The one that reads without a group, which this service has no right to make.
-  const reading = { ...kafka, driver: 'platformatic', topic: config.TOLD_TOPIC } as const;
-  const archive = openEventArchiveReader(reading);
-  const watcher = watchContinuity({ continuity, archive, metrics, logger });
+  const reading = { ...kafka, driver: 'platformatic' } as const;
+  const archive = openEventArchiveReader({ ...reading, topic: config.TOLD_TOPIC });
+  const { ACCEPTED_TOPIC: topic, LEDGER_GROUP: groupId } = config;
+  const accepted = openPassedRecords({ ...reading, topic, groupId });
+  service.onClose('passed records', () => accepted.close());
+  const watcher = watchContinuity({
+    continuity,
+    archive,
+    accepted,
+    postAgain: openPostAgain(worker, continuity),
+    noteLost: async (since) => {
+      await recovery.noteLost(since);
+      recall.begin();
+    },
+    metrics,
+    logger,
+  });
   const loop = runLoop(watcher.pass, { name: 'continuity', idleMs: 1_000, logger });
   service.onClose('continuity', () => loop.stop());
   return watcher.requireWhole;
+}
+
+/**
+ * While the ledger was set back, notes every dispute since then again. Whoever rewinds has stopped
+ * every worker, so that one which finds nothing to do as it starts has nothing to do before it
+ * finds something lost itself (`begin`).
+ */
+function recallDisputes(
+  worker: Worker,
+  recovery: Recovery,
+  { logger, onClose }: Service,
+): { begin(): void } {
+  let loop: Loop | undefined;
+  const idleMs = (idleBefore: number) => backoffMs(idleBefore, { firstMs: 1_000, maxMs: 30_000 });
+  const pass = disputesPass(worker, recovery, logger);
+  const begin = () => {
+    loop ??= runLoop(pass, { name: 'recall disputes', idleMs, logger });
+    loop.wake();
+  };
+  onClose('recall disputes', async () => loop?.stop());
+  // One that cannot tell looks all the same.
+  recovery.openRewind().then((open) => open && begin(), begin);
+  return { begin };
 }
 
 /** Stripe behind a circuit breaker; `onClosed` when calls are sent again. */

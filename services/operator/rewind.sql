@@ -56,13 +56,22 @@ INSERT INTO ledger.rewinds (since) VALUES ($1)
 
 -- name: beginRewind
 -- Keeps workers from going on with a database that is rewound by half, should this end in between.
+-- Where somebody has taken the table's row away it is there again.
 --
--- No parameters. No rows.
-UPDATE ledger.continuity SET set_back_at = coalesce(set_back_at, now())
+-- No parameters. Always one row: the server that answers.
+INSERT INTO ledger.continuity (set_back_at) VALUES (now())
+ON CONFLICT (only_row) DO UPDATE SET set_back_at = coalesce(continuity.set_back_at, now())
+RETURNING ledger.this_server() AS server
 
 -- name: endRewind
--- Notes that this server has all that was told, so that workers go on.
+-- Notes that a server has all that was told, and what the workers' group has before it all that was
+-- accepted, so that workers go on.
 --
--- $1 the archive's next offset of each partition. No rows.
+-- $1 the server that answered when it was begun, $2 the archive's next offset of each partition, $3
+-- that of the workers' group. A row: it is noted. No row: another server answers by now, which may
+-- lack what was brought back.
 UPDATE ledger.continuity
-SET server = ledger.this_server(), archived = $1::jsonb, set_back_at = NULL
+SET server = $1::text, archived = $2::jsonb, posted = $3::jsonb, posted_on = $1::text,
+    set_back_at = NULL
+WHERE ledger.this_server() = $1::text
+RETURNING server

@@ -204,20 +204,56 @@ test('what was told and the database lacks is in the outbox again, once, and wai
 
 test('workers go on once a rewind has done all of it, and not after half', async (context) => {
   const { owner, archive, rewind, rewindWith, since } = await aRewoundSystem(context);
-  await owner.query(`UPDATE ledger.continuity SET server = 'another'`);
+  await owner.query(`UPDATE ledger.continuity SET server = 'another', posted_on = 'another'`);
   await archive(['{}', '{}']);
   const continuity = () =>
     owner.query(
-      `SELECT server = ledger.this_server() AS here, archived, set_back_at IS NULL AS whole
+      `SELECT server = ledger.this_server() AND posted_on = server AS here, archived, posted,
+         set_back_at IS NULL AS whole
        FROM ledger.continuity`,
     );
   const words = ['--since', since.toISOString()];
   await rewind(...words);
-  assert.deepEqual(await continuity(), [{ here: false, archived: {}, whole: true }]);
+  const before = { here: false, archived: {}, posted: {} };
+  assert.deepEqual(await continuity(), [{ ...before, whole: true }]);
   const half = await rewindWith({ EVENTS_SUBSCRIPTIONS: 'nobody' }, ...words, '--yes');
   assert.notEqual(half.code, 0, half.stdout);
-  assert.deepEqual(await continuity(), [{ here: false, archived: {}, whole: false }]);
+  assert.deepEqual(await continuity(), [{ ...before, whole: false }]);
   const done = await rewind(...words, '--yes');
   assert.equal(done.code, 0, done.stderr);
-  assert.deepEqual(await continuity(), [{ here: true, archived: { 0: '1' }, whole: true }]);
+  // Workers begin where the groups went back to: at the start, where no auditor had been.
+  const noted = { here: true, archived: { 0: '1' }, posted: { 0: '0' }, whole: true };
+  assert.deepEqual(await continuity(), [noted]);
+});
+
+test('workers do not go on when PostgreSQL fails over once more in the middle of a rewind, before it is done again', async (context) => {
+  const { owner, rewind, since } = await aRewoundSystem(context);
+  const isWhole = async () => {
+    const sql = `SELECT server = ledger.this_server() AND set_back_at IS NULL AS whole
+                 FROM ledger.continuity`;
+    return (await owner.query<{ whole: boolean }>(sql))[0]?.whole;
+  };
+  // As on a standby that takes over, the row is there and names another server.
+  await owner.query(`
+    CREATE FUNCTION fail_over() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      CREATE TEMP TABLE kept AS TABLE ledger.continuity;
+      TRUNCATE ledger.continuity;
+      INSERT INTO ledger.continuity TABLE kept;
+      RETURN NULL;
+    END $$`);
+  await owner.query(
+    'CREATE TRIGGER fails_over AFTER INSERT ON ledger.rewinds EXECUTE FUNCTION fail_over()',
+  );
+  const words = ['--since', since.toISOString(), '--yes'];
+  const first = await rewind(...words);
+  assert.equal(first.code, 1, first.stdout);
+  assert.match(first.stderr, /failed over or was started again meanwhile.*do this again/);
+  assert.equal(await isWhole(), false);
+  await owner.query('DROP TRIGGER fails_over ON ledger.rewinds');
+  // Somebody takes the row away for good measure: it is made anew.
+  await owner.query('DELETE FROM ledger.continuity');
+  const again = await rewind(...words);
+  assert.equal(again.code, 0, again.stderr);
+  assert.equal(await isWhole(), true);
 });

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { archivedText } from '@triplock/ledger';
+import { offsetsText } from '@triplock/ledger';
 import { loadStatements, type Database } from '@triplock/postgres';
 import {
   openGroupMover,
@@ -294,8 +294,25 @@ async function carryOut(
   }
   await database.query(sql.forgetWarmMarkers);
   // Last of all: workers go on from here.
-  if (told !== undefined) await database.query(sql.endRewind, [archivedText(told.until)]);
+  if (told !== undefined) await endRewind(system, plan, told);
   return told?.restored;
+}
+
+/** @throws CommandError when the database failed over meanwhile: part of it may be gone again. */
+async function endRewind(
+  { database, config }: RewoundSystem,
+  { groups }: RewindPlan,
+  { server, until }: Told,
+): Promise<void> {
+  const { partitions } = groups.find(({ group }) => group === config.LEDGER_GROUP)!;
+  const posted = new Map(partitions.map(({ partition, to }) => [partition, to]));
+  const words = [server, offsetsText(until), offsetsText(posted)];
+  const noted = await database.query(sql.endRewind, words);
+  if (noted.length > 0) return;
+  throw new CommandError(
+    'PostgreSQL failed over or was started again meanwhile, and may lack what was brought back: ' +
+      'do this again',
+  );
 }
 
 /** All at once: each is joined and left again, which takes some seconds of waiting. */
@@ -314,6 +331,9 @@ async function moveGroups(kafka: BrokerConnection, groups: readonly GroupPlan[])
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
+/** What was told and is back on this server, and the archive's next offsets as of then. */
+type Told = { restored: RestoredEvents; server: string; until: Offsets };
+
 /** Clocks of PostgreSQL and of Kafka's brokers differ by less. */
 const clocksDifferMs = 600_000;
 
@@ -321,15 +341,12 @@ const clocksDifferMs = 600_000;
  * Puts back what was told and the database lacks, all of it or nothing. An event that it lacks was
  * made after every one that it knows as published, and archived after that.
  */
-async function restoreTold(
-  { database, kafka, config }: RewoundSystem,
-  since: Date,
-): Promise<{ restored: RestoredEvents; until: Offsets }> {
+async function restoreTold({ database, kafka, config }: RewoundSystem, since: Date): Promise<Told> {
   type Newest = { publishedAt: Date | null };
   const [newest] = await database.query<Newest>(sql.newestPublished);
   const known = Math.min(+since, +(newest?.publishedAt ?? since));
   const from = new Date(known - clocksDifferMs);
-  await database.query(sql.beginRewind);
+  const [{ server }] = (await database.query(sql.beginRewind)) as [{ server: string }];
   return database.transaction(async (tx) => {
     await tx.query(sql.noteRewind, [since]);
     const restorer = openEventRestorer(tx);
@@ -338,7 +355,7 @@ async function restoreTold(
     const restored = await restorer.end();
     // What was empty until now, and is asked of each transaction, was planned as such.
     await tx.query('ANALYZE ledger.told');
-    return { restored, until };
+    return { restored, server, until };
   });
 }
 

@@ -76,7 +76,9 @@ type Brokers = Awaited<ReturnType<typeof brokersWithRights>>;
 async function allServices(t: TestContext, { broker, pubsub, names }: Brokers) {
   const store = await createTestDatabase(t);
   // As on another server: whether it has all that was told is looked up before anything is decided.
-  await store.open().query(`UPDATE ledger.continuity SET server = 'another'`);
+  await store
+    .open()
+    .query(`UPDATE ledger.continuity SET server = 'another', posted_on = 'another'`);
   const apiKey = await aPartner(store.url('triplock_partners'));
   const http = await freePort();
   const started = [];

@@ -4,15 +4,16 @@
 -- name: look
 -- What is known of the server that answers.
 --
--- No parameters. Always one row.
+-- No parameters. A row: it. No row: somebody has taken the table's own one away.
 SELECT
   ledger.this_server() AS server,
   CASE
     WHEN set_back_at IS NOT NULL THEN 'set-back'
-    WHEN server = ledger.this_server() THEN 'known'
-    ELSE 'unknown'
+    WHEN server <> ledger.this_server() THEN 'unknown'
+    WHEN posted_on <> server THEN 'unread'
+    ELSE 'known'
   END AS state,
-  archived
+  archived, posted
 FROM ledger.continuity
 
 -- name: countLacking
@@ -24,14 +25,52 @@ FROM unnest($1::uuid[], $2::text[]) AS archived (event_id, payload)
 LEFT JOIN ledger.outbox USING (event_id)
 WHERE outbox.payload IS DISTINCT FROM archived.payload
 
+-- name: publishAgain
+-- Lets those of some events that were published wait for a dispatcher once more.
+--
+-- $1 their ids. Always one row, of nothing.
+SELECT ledger.publish_again($1::uuid[])
+
+-- name: findUnposted
+-- Those of some requests that are not posted, and whose key is not known to stand for another one.
+--
+-- $1 their ids, $2 their fingerprints in hex, $3 the ids of the events that would report the key. A
+-- row: `nth`, from 1, of one of them.
+SELECT nth::integer
+FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY
+  AS request (txn_id, fingerprint, conflict_id, nth)
+LEFT JOIN ledger.transactions USING (txn_id)
+WHERE transactions.fingerprint IS DISTINCT FROM decode(request.fingerprint, 'hex')
+  AND NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = request.conflict_id)
+ORDER BY nth
+
 -- name: noteWhole
 -- Notes that a server has every event which was archived until then.
 --
--- $1 the server, $2 the next offset of each partition.
+-- $1 the server, $2 the next offset of each partition, $3 the same of the accepted topic where
+-- every record before is posted, or null.
 -- A row: it is noted. No row: another server answers, or it is set back.
-UPDATE ledger.continuity SET server = $1::text, archived = $2::jsonb
+UPDATE ledger.continuity
+SET server = $1::text, archived = $2::jsonb,
+    posted = coalesce($3::jsonb, posted),
+    posted_on = CASE WHEN $3::jsonb IS NULL THEN posted_on ELSE $1::text END
 WHERE ledger.this_server() = $1::text AND set_back_at IS NULL
 RETURNING server
+
+-- name: notePosted
+-- Notes that a whole server has posted every record which was accepted until then.
+--
+-- $1 the server, $2 the next offset of each partition. A row and no row as above.
+UPDATE ledger.continuity SET posted = $2::jsonb, posted_on = $1::text
+WHERE ledger.this_server() = $1::text AND server = $1::text AND set_back_at IS NULL
+RETURNING server
+
+-- name: doubt
+-- Takes back what is noted of a server.
+--
+-- $1 the server. No rows.
+UPDATE ledger.continuity SET server = '', posted_on = ''
+WHERE ledger.this_server() = $1::text AND server = $1::text
 
 -- name: noteSetBack
 -- Notes that a server lacks something, unless somebody has seen meanwhile that it does not.

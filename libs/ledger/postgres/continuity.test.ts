@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { encodePaymentEvent } from '@triplock/contracts';
+import type { Fingerprint } from '@triplock/payments';
 import { databaseErrorKind } from '@triplock/postgres';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { settledPayment, settlementEvent } from '../outcomes.ts';
@@ -9,6 +10,7 @@ import { openPostgresLedger } from './payments.ts';
 import { takeDueFrom } from './transactions.ts';
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+const nothing = { archived: new Map(), posted: new Map() };
 const settlement = { result: { state: 'succeeded' as const }, settledAt: new Date() };
 
 async function aLedger(context: TestContext) {
@@ -20,7 +22,8 @@ async function aLedger(context: TestContext) {
     ledger: openPostgresLedger(role),
     continuity: openPostgresContinuity(role),
     /** As after a failover: the row came along from the server before. */
-    onAnotherServer: () => owner.query(`UPDATE ledger.continuity SET server = 'another'`),
+    onAnotherServer: () =>
+      owner.query(`UPDATE ledger.continuity SET server = 'another', posted_on = 'another'`),
   };
 }
 
@@ -45,13 +48,73 @@ test('on a server that nobody has seen yet a worker can decide nothing, until it
       return true;
     });
   }
-  assert.equal(await continuity.noteWhole('another', new Map()), false);
+  assert.equal(await continuity.noteWhole('another', nothing), false);
   assert.equal((await continuity.look()).state, 'unknown');
-  assert.equal(await continuity.noteWhole(server, new Map([[0, 7n]])), true);
-  const { archivedUntil, ...known } = await continuity.look();
-  assert.deepEqual([known, archivedUntil], [{ server, state: 'known' }, new Map([[0, 7n]])]);
+  assert.equal(await continuity.noteWhole(server, { archived: new Map([[0, 7n]]) }), true);
+  const until = { archived: new Map([[0, 7n]]), posted: new Map() };
+  assert.deepEqual(await continuity.look(), { server, state: 'unread', until });
   for (const step of steps) await step();
 });
+
+test('a server that has all that was told is known once what was accepted was read again there', async (context) => {
+  const { continuity, onAnotherServer } = await aLedger(context);
+  const { server } = await continuity.look();
+  const noted = { archived: new Map([[0, 7n]]), posted: new Map([[1, 8n]]) };
+  assert.equal(await continuity.noteWhole(server, noted), true);
+  assert.deepEqual(await continuity.look(), { server, state: 'known', until: noted });
+  await onAnotherServer();
+  assert.equal(await continuity.notePosted(server, new Map()), false);
+  assert.equal(await continuity.notePosted('another', new Map()), false);
+  assert.equal(await continuity.noteWhole(server, { archived: new Map([[0, 9n]]) }), true);
+  const { state, until } = await continuity.look();
+  assert.deepEqual([state, until.posted], ['unread', noted.posted]);
+  assert.equal(await continuity.notePosted(server, new Map([[1, 10n]])), true);
+  const known = { archived: new Map([[0, 9n]]), posted: new Map([[1, 10n]]) };
+  assert.deepEqual(await continuity.look(), { server, state: 'known', until: known });
+});
+
+test('a request is unposted that has no row, unless its key stands for another one and that is reported', async (context) => {
+  const { ledger, continuity } = await aLedger(context);
+  const [posted, unposted] = [aPayment(), aPayment()];
+  const loser = { ...posted, fingerprint: 'f'.repeat(64) as Fingerprint };
+  await ledger.post([{ payment: posted, traceparent, settlement }]);
+  const requests = [unposted, posted, loser, unposted];
+  assert.deepEqual(await continuity.findUnposted(requests), [unposted, loser, unposted]);
+  await ledger.recordKeyConflict({ payment: loser, traceparent });
+  assert.deepEqual(await continuity.findUnposted(requests), [unposted, unposted]);
+});
+
+for (const [what, statements] of [
+  [
+    'made anew',
+    [
+      'CREATE TEMP TABLE kept AS TABLE ledger.continuity',
+      'DROP TABLE ledger.continuity',
+      `CREATE TABLE ledger.continuity AS TABLE kept`,
+    ],
+  ],
+  [
+    'emptied',
+    [
+      'CREATE TEMP TABLE kept AS TABLE ledger.continuity',
+      'TRUNCATE ledger.continuity',
+      'INSERT INTO ledger.continuity TABLE kept',
+    ],
+  ],
+] as const) {
+  test(`a dump that is put into the same database, whose tables are ${what} for it, is another server`, async (context) => {
+    const { owner, role, ledger } = await aLedger(context);
+    const step = () => ledger.post([{ payment: aPayment(), traceparent, settlement }]);
+    // Sessions that have looked before, too.
+    await step();
+    await owner.transaction(async (tx) => {
+      for (const statement of statements) await tx.query(statement);
+      await tx.query('GRANT SELECT ON ledger.continuity TO triplock_ledger');
+    });
+    await assert.rejects(step(), { code: '55TL1' });
+    assert.equal((await openPostgresContinuity(role).look()).state, 'unknown');
+  });
+}
 
 test('a server that lacks something is not noted as whole, and one that was seen to be whole not as lacking', async (context) => {
   const { ledger, continuity, onAnotherServer } = await aLedger(context);
@@ -62,7 +125,7 @@ test('a server that lacks something is not noted as whole, and one that was seen
   await continuity.noteSetBack('another');
   assert.equal((await continuity.look()).state, 'unknown');
   await continuity.noteSetBack(server);
-  assert.equal(await continuity.noteWhole(server, new Map()), false);
+  assert.equal(await continuity.noteWhole(server, nothing), false);
   assert.equal((await continuity.look()).state, 'set-back');
   await assert.rejects(ledger.post([{ payment: aPayment(), traceparent }]), { code: '55TL1' });
 });

@@ -1,24 +1,39 @@
+import {
+  deriveKeyConflictId,
+  type AcceptedFollowUp,
+  type AcceptedPayment,
+} from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
-import type { ArchivedUntil, Continuity, ContinuityState } from '../continuity.ts';
+import type { Continuity, ContinuityState } from '../continuity.ts';
 
 const sql = loadStatements(import.meta.url, 'continuity.sql', [
   'look',
   'countLacking',
+  'publishAgain',
+  'findUnposted',
   'noteWhole',
+  'notePosted',
+  'doubt',
   'noteSetBack',
 ]);
 
-type LookRow = { server: string; state: ContinuityState; archived: Record<string, string> };
+type OffsetTexts = Record<string, string>;
+type LookRow = {
+  server: string;
+  state: ContinuityState;
+  archived: OffsetTexts;
+  posted: OffsetTexts;
+};
 
 /** Whether a ledger in PostgreSQL has all that was told, as the role `triplock_ledger`. */
 export function openPostgresContinuity(database: Database): Continuity {
   return {
     look: async () => {
       const [row] = await database.query<LookRow>(sql.look);
-      const { server, state, archived } = row!;
-      const offsets = Object.entries(archived);
-      const until = offsets.map(([partition, next]) => [Number(partition), BigInt(next)] as const);
-      return { server, state, archivedUntil: new Map(until) };
+      if (row === undefined)
+        throw new Error('ledger.continuity has lost its row, which `npm run rewind` makes anew');
+      const { server, state, archived, posted } = row;
+      return { server, state, until: { archived: offsetsOf(archived), posted: offsetsOf(posted) } };
     },
     countLacking: async (texts) => {
       const events = texts.flatMap((text) => eventOf(String(text)));
@@ -28,17 +43,41 @@ export function openPostgresContinuity(database: Database): Continuity {
       ]);
       return row!.lacking;
     },
-    noteWhole: async (server, until) => {
-      const noted = await database.query(sql.noteWhole, [server, archivedText(until)]);
-      return noted.length > 0;
+    publishAgain: async (texts) => {
+      const ids = texts.flatMap((text) => eventOf(String(text)).map(({ id }) => id));
+      await database.query(sql.publishAgain, [ids]);
     },
+    findUnposted: (requests) => findUnposted(database, requests),
+    noteWhole: async (server, { archived, posted }) => {
+      const offsets = [offsetsText(archived), posted === undefined ? null : offsetsText(posted)];
+      return (await database.query(sql.noteWhole, [server, ...offsets])).length > 0;
+    },
+    notePosted: async (server, posted) =>
+      (await database.query(sql.notePosted, [server, offsetsText(posted)])).length > 0,
+    doubt: async (server) => void (await database.query(sql.doubt, [server])),
     noteSetBack: async (server) => void (await database.query(sql.noteSetBack, [server])),
   };
 }
 
+async function findUnposted<Request extends AcceptedPayment | AcceptedFollowUp>(
+  database: Database,
+  requests: readonly Request[],
+): Promise<Request[]> {
+  const rows = await database.query<{ nth: number }>(sql.findUnposted, [
+    requests.map(({ txnId }) => txnId),
+    requests.map(({ fingerprint }) => fingerprint),
+    requests.map(({ txnId, fingerprint }) => deriveKeyConflictId(txnId, fingerprint)),
+  ]);
+  return rows.map(({ nth }) => requests[nth - 1]!);
+}
+
 /** As `ledger.continuity` has offsets: as texts, for JSON has no integers of 64 bits everywhere. */
-export function archivedText(until: ArchivedUntil): string {
-  return JSON.stringify(Object.fromEntries([...until].map(([each, next]) => [each, String(next)])));
+export function offsetsText(next: ReadonlyMap<number, bigint>): string {
+  return JSON.stringify(Object.fromEntries([...next].map(([each, at]) => [each, String(at)])));
+}
+
+function offsetsOf(texts: OffsetTexts): Map<number, bigint> {
+  return new Map(Object.entries(texts).map(([each, at]) => [Number(each), BigInt(at)]));
 }
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -1,5 +1,16 @@
 -- What workers do once the ledger was set back.
 
+-- name: noteLost
+-- Notes that the ledger was set back, unless a note of the same moment waits still: each worker
+-- finds it by itself, and one that died in between finds it once more.
+--
+-- $1 a time before the first commit that was lost. No rows.
+INSERT INTO ledger.rewinds (since)
+SELECT $1::timestamptz
+WHERE NOT EXISTS (
+  SELECT FROM ledger.rewinds WHERE since = $1::timestamptz AND disputes_asked_at IS NULL
+)
+
 -- name: openRewind
 -- The oldest moment to which the ledger was set back and whose disputes are not all noted again.
 --

@@ -312,6 +312,11 @@ CREATE TABLE ledger.continuity (
   server text NOT NULL DEFAULT '',
   -- The archive's next offset of each partition as of then: every event before it is known here.
   archived jsonb NOT NULL DEFAULT '{}',
+  -- The same of the accepted topic: every record before it was posted here, or is a dead letter.
+  posted jsonb NOT NULL DEFAULT '{}',
+  -- The server on which that was last seen to hold. On another one workers read again what came since:
+  -- the group has passed it, and what was posted and not told yet may be lacking.
+  posted_on text NOT NULL DEFAULT '',
   -- Since when something is known to be lacking; only `rewind` takes it away.
   set_back_at timestamptz
 );
@@ -537,6 +542,14 @@ BEGIN
 END
 $$;
 
+-- Lets events that were published wait for a dispatcher once more: on a server that lacks the newest
+-- commits their consumers may have lost what they had applied, and the broker has passed it.
+CREATE FUNCTION ledger.publish_again(event_ids uuid[]) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+  UPDATE ledger.outbox SET state = 'pending', published_at = NULL, published_epoch = NULL
+  WHERE event_id = ANY (event_ids) AND state = 'published'
+$$;
+
 -- Takes out up to `rows_max` events of the provider that came more than 30 days ago: a provider gives up
 -- reporting after days, and signs what it reports for minutes.
 CREATE FUNCTION ledger.reap_provider_events(rows_max integer) RETURNS void
@@ -571,6 +584,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
 $$;
 
 REVOKE EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION ledger.publish_again(uuid[]) FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION ledger.reap_provider_events(integer) FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION ledger.outbox_kept() FROM PUBLIC;
 
@@ -584,14 +598,17 @@ GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at
               provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
               version, events, refund_reserved, amount_refunded, action_expires_at, next_action,
               authorized_at, hold_expires_at, due_at) ON ledger.transactions TO triplock_ledger;
-GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
+GRANT EXECUTE ON FUNCTION ledger.publish_again(uuid[]), ledger.reap_provider_events(integer)
+  TO triplock_ledger;
 
 -- What was told is rewind's to find out; the worker notes what it has carried over, and what the provider
--- shows.
+-- shows. That the ledger was set back it may find itself.
 GRANT SELECT ON ledger.rewinds, ledger.told TO triplock_ledger;
+GRANT INSERT (since) ON ledger.rewinds TO triplock_ledger;
 GRANT UPDATE (disputes_asked_at) ON ledger.rewinds TO triplock_ledger;
 GRANT UPDATE (adopted_at) ON ledger.told TO triplock_ledger;
-GRANT SELECT, UPDATE (server, archived, set_back_at) ON ledger.continuity TO triplock_ledger;
+GRANT SELECT, UPDATE (server, archived, posted, posted_on, set_back_at) ON ledger.continuity
+  TO triplock_ledger;
 GRANT SELECT, INSERT, UPDATE ON ledger.given_back, ledger.recalled TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.
