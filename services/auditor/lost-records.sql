@@ -11,6 +11,12 @@ WHERE topic = $1
 ORDER BY kafka_partition
 FOR UPDATE
 
+-- name: readPositions
+-- The next offset that is expected of each partition, as of now.
+--
+-- $1 topic. No row: this topic was never read.
+SELECT kafka_partition AS partition, next_offset AS next FROM accepted_positions WHERE topic = $1
+
 -- name: beginPositions
 -- Begins partitions that were never read.
 --

@@ -12,6 +12,7 @@ import { findLostRecords } from './lost-records.ts';
 import { auditorMetrics } from './metrics.ts';
 import { anAuditorOf } from './test/whole-system.ts';
 import { compareClaims } from './unaccounted-claims.ts';
+import { readUnread } from './unread-records.ts';
 
 const topic = 'payments.accepted.v1';
 
@@ -32,6 +33,7 @@ async function anAuditor(context: TestContext) {
     database,
     bounds,
     lost,
+    record,
     look: () => findLostRecords(lost),
     read: (...offsets: bigint[]) => record({ records: offsets.map((at) => aRecord(at)) }),
     fetch: (from: bigint, ...offsets: bigint[]) =>
@@ -105,6 +107,34 @@ test('a control record or an aborted transaction inside the log is no loss, nor 
   await again(records.slice(0, 1));
   await look();
   assert.deepEqual([await found(), await next()], [[], 10n]);
+});
+
+test('what the group passed and a database that was set back does not have is read without any new record', async (context) => {
+  const { bounds, look, read, lost, record, found, next } = await anAuditor(context);
+  await look();
+  await read(0n, 1n);
+  bounds.set(0, { start: 0n, end: 9n });
+  const asked: unknown[] = [];
+  const group = { offset: 2n };
+  const pass = readUnread({
+    ...lost,
+    record,
+    accepted: {
+      passed: async () => new Map([[0, group.offset]]),
+      // At its end there is the marker of a transaction.
+      readAgain: async (from, take, only) => {
+        asked.push([from, only]);
+        await take([aRecord(2n), aRecord(3n)], () => true);
+        await take([aRecord(6n)], () => true);
+        return new Map([[0, 8n]]);
+      },
+    },
+  });
+  assert.deepEqual([await pass(), asked, await next()], [0, [], 2n]);
+  group.offset = 7n;
+  assert.deepEqual([await pass(), await next()], [1, 8n]);
+  assert.deepEqual(asked, [[new Map([[0, 2n]]), [0]]]);
+  assert.deepEqual([await pass(), await found()], [0, []]);
 });
 
 test('what the group passed and a database that was set back does not have is read first', async (context) => {

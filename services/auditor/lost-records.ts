@@ -4,6 +4,7 @@ import type { Logger } from '@triplock/runtime';
 import { electionMs, gapBefore, type TopicLog, type LogGap } from '@triplock/transport';
 
 const sql = loadStatements(import.meta.url, 'lost-records.sql', [
+  'readPositions',
   'lockPositions',
   'beginPositions',
   'movePositions',
@@ -61,6 +62,13 @@ export type ListedLoss = { partition: number; from: number; to: number; seen_at:
 /** What was lost and nobody has acknowledged, the oldest 100. */
 export function listLost(database: Queryable): Promise<ListedLoss[]> {
   return database.query<ListedLoss>(sql.listLost);
+}
+
+/** The next offset that is expected of each partition that was ever read. */
+export async function readPositions(database: Queryable, topic: string): Promise<Positions> {
+  type Position = { partition: number; next: bigint };
+  const rows = await database.query<Position>(sql.readPositions, [topic]);
+  return new Map(rows.map(({ partition, next }) => [partition, next]));
 }
 
 /**

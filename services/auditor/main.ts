@@ -15,6 +15,7 @@ import {
   kafkaOf,
   meterThrottles,
   openLogBounds,
+  openPassedRecords,
   openTopicOffsets,
   openUnreadRecords,
   readTopicRetention,
@@ -37,10 +38,12 @@ import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
 import { auditor } from './service.ts';
 import { usualSlices } from './slices.ts';
 import { compareClaims } from './unaccounted-claims.ts';
+import { readUnread } from './unread-records.ts';
 
 // A window may be large, and a full audit adds up whole tables.
 const auditStatementTimeoutMs = 300_000;
 const retentionEveryMs = 15_000;
+const unreadEveryMs = 5_000;
 // An audit waits this much longer for what was accepted just before it.
 const gatherMs = 100;
 // How old the copy of a ledger may be for whoever reads it between two audits.
@@ -151,16 +154,24 @@ async function consumeTopics(
   for (const each of [topic, deadLetterTopic]) {
     await requireReadable({ ...kafka, topic: each, mode: config.TRIPLOCK_MODE });
   }
+  const groupId = config.AUDITOR_GROUP;
+  const record = recordAcceptedBatch(lost, metrics);
   const accepted = runConsumer({
     ...kafka,
     topic,
-    groupId: config.AUDITOR_GROUP,
+    groupId,
     gatherMs,
-    handle: recordAcceptedBatch(lost, metrics),
+    handle: record,
     onSkipped: recordSkipped(lost),
     onJoined: () => metrics.joins.count('accepted'),
   });
   onClose('accepted consumer', () => accepted.close());
+  // The one that reads without a group, which this service has no right to make.
+  const passed = openPassedRecords({ ...kafka, driver: 'platformatic', topic, groupId });
+  onClose('passed records', () => passed.close());
+  const unread = readUnread({ ...lost, accepted: passed, record });
+  const loop = runLoop(unread, { name: 'read unread', idleMs: unreadEveryMs, logger: lost.logger });
+  onClose('reading unread', () => loop.stop());
   const deadLetters = runConsumer({
     ...kafka,
     topic: deadLetterTopic,
