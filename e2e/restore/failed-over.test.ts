@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { followArrivals } from '../storm/evidence.ts';
 import { allCustomersAct } from '../storm/stories.ts';
 import { newKey, type Answer } from '../test/partner.ts';
 import { attachStandby } from '../test/standby.ts';
-import { command, makeDue, onTheSystem, upSystem } from '../test/system.ts';
+import { command, home, makeDue, onTheSystem, upSystem } from '../test/system.ts';
 
 const on = onTheSystem();
 
@@ -55,13 +56,41 @@ function readinessOfWorkers(): Promise<string[]> {
   );
 }
 
-/** How many batches of all workers came to nothing. */
-async function failedBatches(): Promise<number> {
+/** Waits until every worker has seen that work goes on, which one of them may have done so far. */
+const allReady = () =>
+  eventually(
+    async () => (await readinessOfWorkers()).every((said) => said === 'ok'),
+    within2min('workers that are ready'),
+  );
+
+/** The sum over all workers of what a metric says. */
+async function sumOf(metric: RegExp): Promise<number> {
   const texts = await Promise.all(
     workers().map(async ({ metrics }) => (await fetch(metrics)).text()),
   );
-  const count = /^triplock_worker_batch_seconds_count\{[^}]*"failed"[^}]*\} (\d+)/m;
-  return texts.reduce((sum, text) => sum + Number(count.exec(text)?.[1] ?? 0), 0);
+  const values = texts.flatMap((text) => [...text.matchAll(metric)].map(([, value]) => value));
+  return values.reduce((sum, value) => sum + Number(value), 0);
+}
+
+/** How many batches of all workers came to nothing. */
+const failedBatches = () =>
+  sumOf(/^triplock_worker_batch_seconds_count\{[^}]*"failed"[^}]*\} (\d+)/gm);
+
+/** Waits until the workers’ group has passed all that was accepted. */
+const allPassed = () =>
+  eventually(async () => (await sumOf(/^triplock_worker_lag_records\{[^}]*\} (\d+)/gm)) === 0);
+
+/** Has every replica of some services stand still while `work` goes on. */
+async function whileStill(services: readonly string[], work: () => Promise<void>): Promise<void> {
+  const names = on.system.services.flatMap(({ name, service }) =>
+    services.includes(service) ? [name] : [],
+  );
+  await Promise.all(names.map((name) => pauseProcess({ home, name })));
+  try {
+    await work();
+  } finally {
+    await Promise.all(names.map((name) => continueProcess({ home, name })));
+  }
 }
 
 test('when PostgreSQL fails over to a standby that lacks nothing, services go on by themselves', async (context) => {
@@ -74,7 +103,64 @@ test('when PostgreSQL fails over to a standby that lacks nothing, services go on
   await standby.failOver();
   const after = [await pay()];
   await succeeds([...before, ...after]);
-  assert.deepEqual(new Set(await readinessOfWorkers()), new Set(['ok']));
+  await allReady();
+  await auditIsGreen();
+});
+
+test('when PostgreSQL fails over to a standby that lacks what was posted and not told yet, services post it again by themselves', async (context) => {
+  if (on.system.ledger === 'spanner') return context.skip('its ledger does not fail over');
+  const standby = await attachStandby(context, on.system);
+  if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
+  const setBacks = async () => {
+    const rows = await on.look.database.query('SELECT FROM ledger.rewinds');
+    return rows.length;
+  };
+  const found = await setBacks();
+  const card = await pay({ payment_method: 'pm_card_visa' });
+  await untilTold('payment.succeeded', [card]);
+  await standby.caughtUp();
+  await standby.fallBehind();
+  const ids: string[] = [];
+  const refunds: string[] = [];
+  await whileStill(['outbox-dispatcher'], async () => {
+    ids.push(...(await Promise.all([pay(), pay({ payment_method: 'pm_card_visa' })])));
+    for (const body of [{ amount: 100 }, {}]) {
+      const refund = idOf(await on.acme.refund(card, newKey('failover'), body));
+      assert.match((await on.acme.refunded(refund, 30)).body, /"status":"succeeded"/);
+      refunds.push(refund);
+    }
+    await succeeds(ids);
+    await allPassed();
+    await standby.failOver();
+  });
+  await succeeds([card, ...ids]);
+  for (const refund of refunds) {
+    assert.match((await on.acme.refunded(refund, 30)).body, /"status":"succeeded"/);
+  }
+  await allReady();
+  assert.equal((await setBacks()) > found, true);
+  await untilTold('payment.succeeded', ids);
+  await untilTold('refund.succeeded', refunds);
+  await auditIsGreen();
+});
+
+test('when PostgreSQL fails over to a standby that lacks what consumers had applied, they are told again', async (context) => {
+  if (on.system.ledger === 'spanner') return context.skip('its ledger does not fail over');
+  const standby = await attachStandby(context, on.system);
+  if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
+  const consumers = ['partner-notifier', 'settlement-feed', 'auditor'];
+  const ids: string[] = [];
+  await whileStill(consumers, async () => {
+    ids.push(...(await Promise.all([pay(), pay({ payment_method: 'pm_card_visa' })])));
+    await succeeds(ids);
+    const waiting = `SELECT FROM ledger.outbox WHERE state <> 'published'`;
+    await eventually(async () => (await on.look.database.query(waiting)).length === 0);
+    await standby.caughtUp();
+    await standby.fallBehind();
+  });
+  await untilTold('payment.succeeded', ids);
+  await standby.failOver();
+  await succeeds([await pay(), ...ids]);
   await auditIsGreen();
 });
 
