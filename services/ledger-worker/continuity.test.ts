@@ -143,6 +143,16 @@ test('a server that is come back to, and finds itself in its row, is looked at a
   assert.equal(await worker.look(), 'set-back');
 });
 
+test('while nobody can look at the server nothing is said of it, and why is', async (context) => {
+  const { owner, aWorker } = await aWatched(context);
+  const worker = aWorker();
+  assert.equal(await worker.look(), 'known');
+  worker.requireWhole();
+  await owner.query('DELETE FROM ledger.continuity');
+  await assert.rejects(worker.look());
+  assert.throws(worker.requireWhole, /nothing is decided before: .*`npm run rewind` makes anew/);
+});
+
 test('what was archived before the last note is not asked for again, as it may have left the outbox', async (context) => {
   const { tell, lose, aWorker, onAnotherServer } = await aWatched(context);
   const old = await tell();

@@ -64,7 +64,11 @@ export function watchContinuity(watch: ContinuityWatch): ContinuityWatcher {
   const isOlder = rememberNotes();
 
   const pass = async (): Promise<number> => {
-    const look = await continuity.look();
+    const look = await continuity.look().catch((error: unknown) => {
+      // What it was before may be another server's by now.
+      unsure = `${notSeenYet}: ${error instanceof Error ? error.message : String(error)}`;
+      throw error;
+    });
     if (isOlder(look)) {
       logger.error('the ledger is on a server that it had left, or was put back with its memory');
       await continuity.doubt(look.server);
