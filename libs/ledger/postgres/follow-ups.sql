@@ -38,10 +38,10 @@ RETURNING txn_id
 -- locked rows are the newest, so of refunds racing on one payment each sees what the others
 -- reserved, and the cap is compared once more by the update and by the table's own check. A payment
 -- that is not there a day after its refund was accepted was set aside and will not come by itself.
--- Until then the refund is looked at again after a quarter of its age, a second at least and a
--- minute at most: the statement that posts a batch of payments does not look for their refunds. A
--- payment that is pending wakes its refunds when it is settled, all at once: they are decided in
--- the order in which they were accepted, and one whose turn it is not is due again in a second.
+-- Until then the refund is looked at again after a while (ledger.rest_of): the statement that posts
+-- a batch of payments does not look for their refunds. A payment that is pending wakes its refunds
+-- when it is settled, all at once: they are decided in the order in which they were accepted, and
+-- one whose turn it is not is due again in a second.
 WITH refund AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
   WHERE txn_id = $1 AND kind = 'refund' AND settled_at IS NULL
@@ -120,9 +120,8 @@ WITH refund AS MATERIALIZED (
 ), soon AS (
   UPDATE ledger.transactions AS target
   SET version = target.version + 1,
-      due_at = now() + CASE judged.decision WHEN 'behind' THEN interval '1 second' ELSE greatest(
-        interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
-      ) END
+      due_at = now() + CASE judged.decision
+        WHEN 'behind' THEN interval '1 second' ELSE ledger.rest_of(target.created_at) END
   FROM judged
   WHERE target.txn_id = $1 AND (
     judged.decision = 'behind' OR judged.decision = 'waiting' AND judged.payment_id IS NULL
@@ -210,8 +209,7 @@ ORDER BY payment_id IS NULL
 FOR NO KEY UPDATE
 
 -- name: dueSoon
--- Has one looked at again after a quarter of its age, a second at least and a minute at most,
--- unless somebody has it.
+-- Has one looked at again after a while (ledger.rest_of), unless somebody has it.
 --
 -- $1 its id. No rows.
 WITH free AS (
@@ -220,9 +218,7 @@ WITH free AS (
 )
 UPDATE ledger.transactions AS target
 SET version = target.version + 1,
-    due_at = now() + greatest(
-      interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
-    )
+    due_at = now() + ledger.rest_of(target.created_at)
 FROM free WHERE target.txn_id = free.txn_id
 
 -- name: dueNow
@@ -333,9 +329,8 @@ WITH closing AS MATERIALIZED (
 ), soon AS (
   UPDATE ledger.transactions AS target
   SET version = target.version + 1,
-      due_at = now() + CASE judged.decision WHEN 'behind' THEN interval '1 second' ELSE greatest(
-        interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
-      ) END
+      due_at = now() + CASE judged.decision
+        WHEN 'behind' THEN interval '1 second' ELSE ledger.rest_of(target.created_at) END
   FROM judged
   WHERE target.txn_id = $1 AND (
     judged.decision = 'behind' OR judged.decision = 'waiting' AND judged.payment_id IS NULL

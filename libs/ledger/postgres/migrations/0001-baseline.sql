@@ -102,6 +102,12 @@ CREATE TABLE ledger.transactions (
       AND refund_reserved <= coalesce(amount_captured, amount))
 );
 
+-- For how long what waits for a row that may come by itself is left alone: a quarter of its age, a second at
+-- least and a minute at most. Inlined where it is used.
+CREATE FUNCTION ledger.rest_of(created_at timestamptz) RETURNS interval LANGUAGE sql STABLE AS $$
+  SELECT greatest(interval '1 second', least(interval '1 minute', (now() - created_at) / 4))
+$$;
+
 -- Lists of a partner's payments, newest first, and its two filters, each by an index that only holds
 -- what it is asked for: a payment without a reference that succeeded costs neither of them a write.
 CREATE INDEX payments_by_time ON ledger.transactions (partner_id, created_at, txn_id)
