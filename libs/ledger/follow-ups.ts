@@ -131,7 +131,8 @@ export type FollowUps = {
   listOf(request: RefundListRequest): Promise<RefundListOutcome>;
 };
 
-const refusals = {
+/** Why the ledger refuses what follows a payment, for partners. */
+export const refusals = {
   amount_exceeds_authorized: 'More than what was authorised.',
   payment_already_captured: 'The payment was captured before.',
   payment_canceled: 'The payment was cancelled.',
