@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isLoopback, refusedControl, refusedPage } from './control-access.ts';
 import { shareReads } from './concurrency.ts';
 import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
@@ -39,6 +38,8 @@ export type AdminRoute = (query: URLSearchParams) => Promise<{ status: number; b
 export type AdminServer = { close(): Promise<void> };
 
 const readinessTimeoutMs = 2_000;
+/** All metrics take milliseconds to put together, in which nothing else is done. */
+const metricsApartMs = 50;
 
 /**
  * Serves `/healthz` (the event loop turns), `/readyz` (every dependency was really asked),
@@ -47,11 +48,15 @@ const readinessTimeoutMs = 2_000;
  * the port is taken.
  */
 export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
-  // All of them take milliseconds to put together: a crowd that asks at once costs that once. Those
-  // who ask in one turn of the event loop are together only if it waits for the end of that turn.
-  const allMetrics = shareReads(() => nextTurn().then(() => renderMetrics(options.metrics)));
+  // However many ask, and however often, each of these is done a bounded part of the time.
+  const shared = {
+    allMetrics: shareReads(async () => Buffer.from(await renderMetrics(options.metrics)), {
+      apartMs: metricsApartMs,
+    }),
+    readiness: shareReads(() => readiness(options.readiness)),
+  };
   const server = createBoundedServer((request, response) => {
-    answer(request, { ...options, allMetrics }).then(
+    answer(request, options, shared).then(
       (result) => send(response, result),
       (error: unknown) => send(response, { status: 500, body: { error: messageOf(error) } }),
     );
@@ -66,12 +71,18 @@ export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
   };
 }
 
-type Shown = AdminOptions & { allMetrics(): Promise<string> };
-type Answer = { status: number; body: unknown; text?: boolean };
+type Shared = { allMetrics(): Promise<Buffer>; readiness(): Promise<Answer> };
+type Answer =
+  | { status: number; body: unknown; text?: false }
+  | { status: number; body: string | Buffer; text: true };
 
 const notFound: Answer = { status: 404, body: { error: 'not found' } };
 
-async function answer(request: IncomingMessage, options: Shown): Promise<Answer> {
+async function answer(
+  request: IncomingMessage,
+  options: AdminOptions,
+  shared: Shared,
+): Promise<Answer> {
   // In a demo it may listen on a network too, which is that of its containers.
   const isDemo = options.crashPoints !== noCrashPoints;
   const callers = isDemo || isLoopback(options.host) ? 'of this machine' : 'of a network';
@@ -86,11 +97,11 @@ async function answer(request: IncomingMessage, options: Shown): Promise<Answer>
     case 'GET /healthz':
       return { status: 200, body: { status: 'ok' } };
     case 'GET /readyz':
-      return readiness(options.readiness);
+      return shared.readiness();
     case 'GET /metrics': {
       const names = searchParams.getAll('name[]');
       const few = names.length > 0;
-      const body = await (few ? renderMetrics(options.metrics, names) : options.allMetrics());
+      const body = await (few ? renderMetrics(options.metrics, names) : shared.allMetrics());
       return { status: 200, body, text: true };
     }
     case 'GET /crash-points':
@@ -164,7 +175,7 @@ function listen(server: Server, { port, host }: { port: number; host: string }):
 }
 
 function send(response: ServerResponse, result: Answer): void {
-  const body = result.text ? String(result.body) : JSON.stringify(result.body);
+  const body = result.text ? result.body : JSON.stringify(result.body);
   const type = result.text ? 'text/plain; version=0.0.4' : 'application/json';
   response.writeHead(result.status, { 'content-type': type }).end(body);
 }
