@@ -230,6 +230,42 @@ test('whoever takes its answer piece by piece gets all of it, however long it ta
   assert.ok(bytes > pieces * piece.length);
 });
 
+const chunked = (...chunks: readonly string[]) =>
+  `POST /0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${chunks.join('')}`;
+
+test('a body in thousands of pieces is taken, and one in more ends the connection', async (t) => {
+  const { exchange, handled, open } = await aServer(t, {}, (request, response) => {
+    void text(request).then(
+      (body) => response.end(`${request.url} ${body};`),
+      () => response.destroy(),
+    );
+  });
+  const piece = '1\r\nx\r\n';
+  const whole = chunked(piece.repeat(4_000), '0\r\n\r\n');
+  const got = await exchange(whole + get(1, 'Connection: close\r\n'));
+  assert.deepEqual(statusesIn(got), [200, 200]);
+  assert.match(got, new RegExp(`/0 ${'x'.repeat(4_000)};`));
+  const endless = open();
+  const ended = once(endless, 'close');
+  endless.write(chunked(piece.repeat(5_000)));
+  await ended;
+  assert.deepEqual(handled, ['/0', '/1', '/0']);
+});
+
+test('so does what is left of the body of a request that was answered', async (t) => {
+  const { open, handled } = await aServer(t, {}, (_, response) => response.writeHead(401).end());
+  const socket = open();
+  socket.write(chunked('1\r\nx\r\n'));
+  assert.deepEqual(statusesIn(String(await once(socket, 'data'))), [401]);
+  // Until now it may go on, and send its next request.
+  socket.write(`${'1\r\nx\r\n'.repeat(4_000)}0\r\n\r\n${chunked('1\r\nx\r\n')}`);
+  assert.deepEqual(statusesIn(String(await once(socket, 'data'))), [401]);
+  const ended = once(socket, 'close');
+  socket.write('1\r\nx\r\n'.repeat(5_000));
+  await ended;
+  assert.equal(handled.length, 2);
+});
+
 test('a connection that rests is kept while there are unread answers to make way', async (t) => {
   const longEnoughMs = 1_000;
   const { open, exchange, handled } = await aServer(

@@ -59,8 +59,9 @@ export function createBoundedServer(listener: RequestListener, limits = quickLim
  *
  * Per connection: so many requests without an answer, after which nothing is read any more, the
  * answers to those before are given, and the connection ends; one more answer after so many
- * refusals in a row; and a deadline for whoever takes nothing of what was written for it. Bytes
- * that nobody takes are Node's to bound: it reads no next request while more than 64 KiB wait.
+ * refusals in a row; a body in so many pieces, also of a request that was answered; and a deadline
+ * for whoever takes nothing of what was written for it. Bytes that nobody takes are Node's to bound:
+ * it reads no next request while more than 64 KiB wait.
  *
  * At most so many connections are open. For one more, a connection makes way that takes nothing of
  * its answers, or else the one that has waited longest without a whole request on it: half-sent
@@ -75,6 +76,7 @@ export function createGuardedServer(
 ): Server {
   const everyMs = limits.checkEveryMs ?? checkEveryMs;
   const server = http.createServer({
+    IncomingMessage: RequestInPieces,
     ...(limits.headBytesMax !== undefined && { maxHeaderSize: limits.headBytesMax }),
     headersTimeout: limits.headTimeoutMs,
     requestTimeout: limits.requestTimeoutMs,
@@ -250,6 +252,34 @@ function stopParsing(socket: Socket & { parser?: Parser | null }, isEnough: () =
 /** Of Node's parser, what is used here. */
 type Parser = { onIncoming?: OnIncoming | null };
 type OnIncoming = (request: IncomingMessage & { upgrade?: boolean }, keepAlive: boolean) => number;
+
+/**
+ * A body of 64 KiB, the largest that anybody here wants, in pieces of 16 bytes: whoever writes one
+ * as it makes it sends fewer.
+ */
+const piecesMax = 4_096;
+
+/**
+ * Ends the connection at a body that comes in more pieces than that. For each chunk of a byte Node
+ * makes objects and calls back, which takes a thousand times as long as the bytes do: it would be
+ * kept busy by a few connections, also with what is left of requests that were answered.
+ */
+class RequestInPieces extends http.IncomingMessage {
+  #pieces = 0;
+
+  override push(piece: Buffer | null): boolean {
+    if (piece !== null) this.#pieces += 1;
+    if (this.#pieces <= piecesMax) return super.push(piece);
+    this.socket.destroy();
+    return false;
+  }
+
+  /** Node's way to read away what is left of a body, but that its pieces are counted. */
+  _dump(): void {
+    this.removeAllListeners('data');
+    this.resume();
+  }
+}
 
 /** How long what a client still sends is read away, so that it can read what it was answered. */
 const lingerMs = 1_000;
