@@ -298,7 +298,7 @@ function somebodysFolder(t: TestContext): string {
     mkdirSync(join(folder, name));
     writeFileSync(join(folder, name, 'theirs'), 'theirs');
   }
-  writeFileSync(join(folder, 'credentials.json'), '{}');
+  for (const name of ['credentials.json', 'state.json']) writeFileSync(join(folder, name), '{}');
   return folder;
 }
 

@@ -1,5 +1,5 @@
 import type { RunMode, Stores } from './choices.ts';
-import { type Credentials, credentialsIn, type Home, readJson, writeJson } from './home.ts';
+import { type Credentials, credentialsIn, type Home, isHome, readJson, writeJson } from './home.ts';
 
 /** Shows one line of progress. */
 export type Report = (line: string) => void;
@@ -122,9 +122,9 @@ export type State = Stores & {
   publishedFrom?: number;
 };
 
-/** The home's state; an empty one for a new home. */
+/** The home's state; an empty one for a new home, and where another's file lies in its place. */
 export function readState(home: Home): State {
-  const stored = readJson(home.state) as State | undefined;
+  const stored = isHome(home) ? (readJson(home.state) as State | undefined) : undefined;
   return stored ?? { version: 1, ports: {}, processes: {}, replicas: 0 };
 }
 

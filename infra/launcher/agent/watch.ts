@@ -64,7 +64,7 @@ export function watchServices(watching: Watching): Watch {
     const inARow = before === undefined || wasUpLong ? 0 : before.inARow;
     const pauseMs = pauseAfter(inARow);
     const why = end.why === undefined ? 'its log does not say why' : end.why;
-    const times = before === undefined ? '' : `, as ${before.count} times before`;
+    const times = before === undefined ? '' : `, as ${often(before.count)} before`;
     report(`${name} ended by itself${times} (${why}): it is started again in ${inS(pauseMs)}`);
     const ended = { name, run: { pid, startedAt }, inARow, ...(end.why && { why: end.why }) };
     return { run: runOf(record), due: { sinceMs: now(), pauseMs, tries: 0, ended } };
@@ -122,6 +122,7 @@ function isWatched({ name }: ProcessRecord): boolean {
   return services.some((each) => each.name === serviceOf(name));
 }
 
+const often = (count: number) => (count === 1 ? 'once' : `${count} times`);
 const inS = (ms: number) => `${ms / 1_000} s`;
 
 function firstLineOf(error: unknown): string {

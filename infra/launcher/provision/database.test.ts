@@ -191,6 +191,7 @@ const everywhere = [
   'SELECT lo_create(0)',
   `SELECT lo_from_bytea(0, 'as many bytes as the disk has')`,
   'SELECT lo_open(1, 131072)',
+  `SELECT pg_logical_emit_message(false, 'mine', 'as many bytes as the disk has')`,
   'ALTER DATABASE postgres SET statement_timeout = 0',
 ];
 

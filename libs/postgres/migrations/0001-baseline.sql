@@ -60,7 +60,8 @@ REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 
 -- What PostgreSQL lets every role call, and none of ours has to. A lock by number is anybody's: one
 -- service could hold those of another, or the migrations', for ever; they are taken by functions of ours
--- alone, which name what they lock. Large objects are a place to put things that no right bounds.
+-- alone, which name what they lock. Large objects are a place to put things that no right bounds, and
+-- so is the write-ahead log, into which a role that may write no row could have messages written.
 --
 -- Only who owns these functions takes them away, which is a superuser: any other owner is warned, and
 -- they stay open (docs/operating.md, "The database's schema and roles").
@@ -72,7 +73,7 @@ BEGIN
     SELECT format('pg_catalog.%I(%s)', proname, pg_get_function_identity_arguments(oid))
     FROM pg_proc
     WHERE pronamespace = 'pg_catalog'::regnamespace
-      AND proname ~ '^(pg_(try_)?advisory_|lo_|lo(read|write)$)'
+      AND proname ~ '^(pg_(try_)?advisory_|lo_|lo(read|write)$|pg_logical_emit_message$)'
       AND has_function_privilege('public', oid, 'EXECUTE')
   LOOP
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', routine);
