@@ -9,17 +9,17 @@ import { http } from '@triplock/runtime/node-http';
 
 /*
  * A process that stands before the Pub/Sub emulator, which it starts with the words that it is
- * given, and which ends with it: `node main.ts HOST:PORT java -jar … --host={host} --port={port}`,
- * where {host} and {port} become where the emulator has to listen. The emulator tells every origin
- * that it may do anything, and answers to any Host: any page that somebody has open in a browser
- * of this machine could publish an event of any amount, which becomes a signed webhook and a
- * settlement, or have it forget all. So:
+ * given, and with which it ends: `node main.ts HOST:PORT COMMAND --host={host} --port={port}`, in
+ * which {host} and {port} become those where the emulator has to listen. It tells every origin that
+ * it may do anything, and answers to any Host: any page that somebody has open in a browser of this
+ * machine could publish an event of any amount, which becomes a signed webhook and a settlement, or
+ * have it forget all. So:
  *
  * - What begins as HTTP/2 with prior knowledge passes as it is. That is gRPC, by which services
- * speak to it, and what no browser does over plain TCP.
- * - Of HTTP/1.1 what a page may have sent is refused. Browsers say where a page is from whenever
- * it asks for more than a look (Fetch, section 3.2), and a name that was made to point here is no
- * Host of ours.
+ *   speak to it, and what no browser does over plain TCP.
+ * - Of HTTP/1.1 what a page may have sent is refused. Browsers say where a page is from whenever it
+ *   asks for more than a look (Fetch, section 3.2), and a name that was made to point here is no
+ *   Host of ours.
  *
  * The emulator itself listens where no page finds it. In a container, where the door has the
  * address of its network, that is the container's own 127.0.0.1. On Linux all of 127.0.0.0/8 is
@@ -31,9 +31,7 @@ import { http } from '@triplock/runtime/node-http';
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 /** Whoever connects speaks first in both. */
 const firstBytesMs = 10_000;
-/**
- * Of HTTP/1.1 no request here takes longer. gRPC's streams may be silent for as long as they like.
- */
+/** Of HTTP/1.1 no request here takes longer. gRPC's streams are silent for as long as they like. */
 const silentMs = 60_000;
 
 type Address = { host: string; port: number };

@@ -60,8 +60,8 @@ export function createBoundedServer(listener: RequestListener, limits = quickLim
  * Per connection: so many requests without an answer, after which nothing is read any more, the
  * answers to those before are given, and the connection ends; one more answer after so many
  * refusals in a row; a body in so many pieces, also of a request that was answered; and a deadline
- * for whoever takes nothing of what was written for it. Bytes that nobody takes are Node's to bound:
- * it reads no next request while more than 64 KiB wait.
+ * for whoever takes nothing of what was written for it. Bytes that nobody takes are Node's to
+ * bound: it reads no next request while more than 64 KiB wait.
  *
  * At most so many connections are open. For one more, a connection makes way that takes nothing of
  * its answers, or else the one that has waited longest without a whole request on it: half-sent

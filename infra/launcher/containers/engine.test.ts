@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { chooseTestSpanner, freePort, spannerImage } from '@triplock/testing';
+import { chooseTestSpanner, freePort, spannerImage, testImages } from '@triplock/testing';
 import { homeAt } from '../home.ts';
 import { findSpannerEmulator } from '../parts/spanner.ts';
 import { chooseParts } from '../run-mode.ts';
@@ -148,7 +148,9 @@ test('without an engine containers are refused in one sentence, and the home is 
   assert.equal(existsSync(homeAt(home).endpoints), false);
 });
 
-const images = ['redis:8.2.3-alpine', 'node:24.21.0-slim'];
+// The Dockerfile's two, and one that compose takes as it is.
+const ofDockerfile = ['node:24.21.0-slim', testImages.pubsub];
+const images = ['redis:8.2.3-alpine', ...ofDockerfile];
 const needs = `*'config --images') echo redis:8.2.3-alpine; echo triplock/auditor;;`;
 
 async function chosenOn(t: TestContext, answers: string, given: Record<string, string> = {}) {
@@ -161,12 +163,13 @@ async function chosenOn(t: TestContext, answers: string, given: Record<string, s
 }
 
 test('containers where an engine has the images, else processes', async (t) => {
-  const has = `'image ls'*) printf '${images.join('\\n')}\\n';;`;
+  const hasThose = (those: readonly string[]) => `'image ls'*) printf '${those.join('\\n')}\\n';;`;
+  const has = hasThose(images);
   const { printed, ...chosen } = await chosenOn(t, `${able} ${needs} ${has}`);
   assert.deepEqual(chosen, { parts: 'docker' });
   assert.match(printed, /^containers: .*--parts native/);
   assert.deepEqual(await chosenOn(t, 'info*) exit 1;;'), { parts: 'native', printed: '' });
-  const lacking = await chosenOn(t, `${able} ${needs} 'image ls'*) echo node:24.21.0-slim;;`);
+  const lacking = await chosenOn(t, `${able} ${needs} ${hasThose(ofDockerfile)}`);
   assert.deepEqual(lacking, {
     parts: 'native',
     otherwise: 'docker',
