@@ -254,8 +254,8 @@ type Parser = { onIncoming?: OnIncoming | null };
 type OnIncoming = (request: IncomingMessage & { upgrade?: boolean }, keepAlive: boolean) => number;
 
 /**
- * A body of 64 KiB, the largest that anybody here wants, in pieces of 16 bytes: whoever writes one
- * as it makes it sends fewer.
+ * What a partner may send, 64 KiB, in pieces of 16 bytes, or a megabyte in segments of a network:
+ * whoever writes a body while making it sends fewer.
  */
 const piecesMax = 4_096;
 
