@@ -82,6 +82,8 @@ export type RefundListRequest = {
   paymentId: TxnId;
   partnerId: PartnerId;
   limit: number;
+  /** As of `Ledger.list`. */
+  bytesMax?: number;
   after?: TxnId;
 };
 

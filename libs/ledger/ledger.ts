@@ -144,11 +144,23 @@ export function begunBy({ heldSince }: Pick<AuthorizeRequest, 'heldSince'>): Dat
 export type AuthorizeOutcome =
   { outcome: 'stored'; version: number } | { outcome: 'over' } | { outcome: 'stale' };
 
+/**
+ * Bytes of a page: a kilobyte for each payment, which its other fields are at most, and the texts
+ * that its partner or the provider gave it. A hundred of the longest would be 4.5 MB, which costs
+ * whoever renders them as much as all that others ask for.
+ */
+export const pageBytesMax = 262_144;
+
 /** A page of one partner's payments, and what all of them have in common. */
 export type ListRequest = {
   partnerId: PartnerId;
   /** Payments at most, 1 or more. */
   limit: number;
+  /**
+   * Bytes at most, as {@link pageBytesMax} counts them and by default as many: the page ends before
+   * the payment with which it would have more, but never before its first.
+   */
+  bytesMax?: number;
   /** The page begins behind this payment, whatever has become of it since. */
   after?: TxnId;
   status?: PaymentStatus;

@@ -34,26 +34,43 @@ WHERE txn_id = $2 AND partner_id = $1 AND kind = 'payment'
 --
 -- $1 partner id, $2 how many rows at most, $3 and $4 the time and id of the payment after which the
 -- page begins, $5 a state, $6 a reference, $7 whether it was authorised; $3 to $7 null where not
--- wished for.
--- A row: a payment. Fewer rows than $2: the list ends here.
+-- wished for; $8 bytes at most.
+-- A row: a payment, and whether there is one behind it. No row: the list ended before.
 --
 -- A page begins behind a position and not at a count, so that rows which come or go above it move
 -- nothing: neither part of the position ever changes. It is sent unprepared, so that the planner
 -- sees which wishes are null and takes the index of the others.
+--
+-- It ends before the payment with whose texts it would have more bytes, but never before the first;
+-- the other fields of a payment are a kilobyte at most. The length of a text is known without
+-- reading it where it is kept apart or compressed, so what the page leaves out is not read.
 SELECT
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
   action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
-  closed_by, amount_captured
-FROM ledger.transactions
-WHERE partner_id = $1 AND kind = 'payment'
-  AND ($3::timestamptz IS NULL OR (created_at, txn_id) < ($3, $4::uuid))
-  AND ($5::text IS NULL OR state = $5)
-  AND ($6::text IS NULL OR reference = $6)
-  AND ($7::boolean IS NULL OR (authorized_at IS NOT NULL) = $7)
+  closed_by, amount_captured, more
+FROM (
+  SELECT
+    *,
+    row_number() OVER page AS place,
+    sum(1024 + coalesce(octet_length(details), 0) + coalesce(octet_length(failure_message), 0))
+      OVER page AS bytes,
+    lead(txn_id) OVER page IS NOT NULL AS more
+  FROM (
+    SELECT * FROM ledger.transactions
+    WHERE partner_id = $1 AND kind = 'payment'
+      AND ($3::timestamptz IS NULL OR (created_at, txn_id) < ($3, $4::uuid))
+      AND ($5::text IS NULL OR state = $5)
+      AND ($6::text IS NULL OR reference = $6)
+      AND ($7::boolean IS NULL OR (authorized_at IS NOT NULL) = $7)
+    ORDER BY created_at DESC, txn_id DESC
+    LIMIT $2::integer + 1
+  ) AS behind
+  WINDOW page AS (ORDER BY created_at DESC, txn_id DESC ROWS UNBOUNDED PRECEDING)
+) AS listed
+WHERE place <= $2 AND (place = 1 OR bytes <= $8::integer)
 ORDER BY created_at DESC, txn_id DESC
-LIMIT $2
 
 -- name: pendingSums
 -- What a partner's payments come to that are not final.
@@ -233,22 +250,36 @@ WHERE txn_id = $3 AND partner_id = $2 AND payment_id = $1 AND kind = 'refund'
 -- Reads one page of a payment's refunds, newest first.
 --
 -- $1 payment id, $2 partner id, $3 rows at most, $4 and $5 the time and id of the refund after
--- which the page begins, or null.
--- A row: a refund, with the charge that it is of. Fewer rows than $3: the list ends here.
+-- which the page begins, or null; $6 bytes at most.
+-- A row: a refund, with the charge that it is of, and whether there is one behind it. No row: the
+-- list ended before. It ends by its bytes as listPayments does.
 SELECT
   refund.txn_id, refund.kind, refund.partner_id, refund.idempotency_key,
   encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
   refund.requested_amount, refund.details, refund.amount, refund.currency, refund.created_at,
   refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
   refund.provider_refund_id, payment.provider, payment.provider_intent_id,
-  payment.provider_charge_id
-FROM ledger.transactions AS refund
+  payment.provider_charge_id, refund.more
+FROM (
+  SELECT
+    *,
+    row_number() OVER page AS place,
+    sum(1024 + coalesce(octet_length(details), 0) + coalesce(octet_length(failure_message), 0))
+      OVER page AS bytes,
+    lead(txn_id) OVER page IS NOT NULL AS more
+  FROM (
+    SELECT * FROM ledger.transactions
+    WHERE payment_id = $1 AND partner_id = $2 AND kind = 'refund'
+      AND ($4::timestamptz IS NULL OR (created_at, txn_id) < ($4, $5::uuid))
+    ORDER BY created_at DESC, txn_id DESC
+    LIMIT $3::integer + 1
+  ) AS behind
+  WINDOW page AS (ORDER BY created_at DESC, txn_id DESC ROWS UNBOUNDED PRECEDING)
+) AS refund
 LEFT JOIN ledger.transactions AS payment
   ON payment.txn_id = refund.payment_id AND payment.partner_id = refund.partner_id
-WHERE refund.payment_id = $1 AND refund.partner_id = $2 AND refund.kind = 'refund'
-  AND ($4::timestamptz IS NULL OR (refund.created_at, refund.txn_id) < ($4, $5::uuid))
+WHERE refund.place <= $3 AND (refund.place = 1 OR refund.bytes <= $6::integer)
 ORDER BY refund.created_at DESC, refund.txn_id DESC
-LIMIT $3
 
 -- name: classify
 -- Reads what the ledger has under ids that could not be inserted.

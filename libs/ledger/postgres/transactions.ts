@@ -17,6 +17,7 @@ import {
 import { inBatches, withDeadline } from '@triplock/runtime';
 import {
   begunBy,
+  pageBytesMax,
   wishOf,
   type AuthorizeOutcome,
   type AuthorizeRequest,
@@ -87,7 +88,7 @@ export function pendingSums(database: Queryable, partnerId: PartnerId): Promise<
 /** The page after a payment, or the first one. */
 export async function listPayments(
   database: Database,
-  { partnerId, limit, after, status, reference }: ListRequest,
+  { partnerId, limit, bytesMax = pageBytesMax, after, status, reference }: ListRequest,
 ): Promise<ListOutcome> {
   const { state, isAuthorized } = wishOf(status);
   let position: { created_at: Date } | undefined;
@@ -98,24 +99,17 @@ export async function listPayments(
     ]);
     if (position === undefined) return { outcome: 'unknown-cursor' };
   }
-  // One row more than asked for shows whether there is a next page.
-  const rows = await database.query<PaymentRow>(sql.listPayments, [
-    partnerId,
-    limit + 1,
-    position?.created_at,
-    after,
-    state,
-    reference,
-    isAuthorized,
+  const rows = await database.query<PaymentRow & { more: boolean }>(sql.listPayments, [
+    ...[partnerId, limit, position?.created_at, after],
+    ...[state, reference, isAuthorized, bytesMax],
   ]);
-  const payments = rows.slice(0, limit).map(paymentOf);
-  return { outcome: 'page', payments, hasMore: rows.length > limit };
+  return { outcome: 'page', payments: rows.map(paymentOf), hasMore: rows.at(-1)?.more ?? false };
 }
 
 /** The page after a refund, or the first one. */
 export async function listRefunds(
   database: Database,
-  { paymentId, partnerId, limit, after }: RefundListRequest,
+  { paymentId, partnerId, limit, bytesMax = pageBytesMax, after }: RefundListRequest,
 ): Promise<RefundListOutcome> {
   let position: { created_at: Date } | undefined;
   if (after !== undefined) {
@@ -123,11 +117,9 @@ export async function listRefunds(
     [position] = await database.query<{ created_at: Date }>(sql.refundPosition, last);
     if (position === undefined) return { outcome: 'unknown-cursor' };
   }
-  // One row more than asked for shows whether there is a next page.
-  const asked = [paymentId, partnerId, limit + 1, position?.created_at, after];
-  const rows = await database.query<FollowUpRow>(sql.listRefunds, asked);
-  const refunds = rows.slice(0, limit).map(followUpOf);
-  return { outcome: 'page', refunds, hasMore: rows.length > limit };
+  const asked = [paymentId, partnerId, limit, position?.created_at, after, bytesMax];
+  const rows = await database.query<FollowUpRow & { more: boolean }>(sql.listRefunds, asked);
+  return { outcome: 'page', refunds: rows.map(followUpOf), hasMore: rows.at(-1)?.more ?? false };
 }
 
 /** Whether nothing was ever posted. */

@@ -11,7 +11,7 @@ import {
   settledNow,
   traceparent,
 } from './under-test.ts';
-import type { Ledger, ListRequest } from '../ledger.ts';
+import { pageBytesMax, type Ledger, type ListRequest } from '../ledger.ts';
 
 type Open = (context: TestContext) => Promise<LedgerUnderTest>;
 
@@ -23,6 +23,7 @@ export function listing(open: Open): void {
   order(open);
   filters(open);
   cursors(open);
+  bytes(open);
   growth(open);
   sums(open);
 }
@@ -126,6 +127,48 @@ function cursors(open: Open): void {
     const result = { state: 'succeeded' } as const;
     await another.settle({ txnId, version: 1, result, settledAt: settledNow, traceparent });
     assert.deepEqual(await pageOf(ledger, { status, after: txnId }), [older.txnId]);
+  });
+}
+
+function bytes(open: Open): void {
+  const long = (second: number, length: number) =>
+    acceptedAt(second, { description: 'x'.repeat(500), metadata: { a: 'é'.repeat(length / 2) } });
+
+  test('a page ends before it has more bytes than it may, and a walk gives each payment once', async (context) => {
+    const { ledger } = await open(context);
+    const mine = [9_000, 100, 9_000, 9_000, 20_000, 100, 100].map((length, n) => long(n, length));
+    await ledger.post(mine.map(bookTransferOf));
+    const all = newestFirst(mine);
+    for (const [bytesMax, sizes] of [
+      [1, [1, 1, 1, 1, 1, 1, 1]],
+      [5_000, [2, 1, 1, 1, 1, 1]],
+      [23_000, [2, 1, 3, 1]],
+      [pageBytesMax, [7]],
+    ] as const) {
+      const pages: TxnId[][] = [];
+      for (let more = true; more;) {
+        const after = pages.at(-1)?.at(-1);
+        const page = await ledger.list({ partnerId: acme, limit: 100, bytesMax, after });
+        assert.ok(page.outcome === 'page');
+        pages.push(page.payments.map(idOf));
+        more = page.hasMore;
+      }
+      assert.deepEqual(
+        pages.map(({ length }) => length),
+        sizes,
+        `${bytesMax}`,
+      );
+      assert.deepEqual(pages.flat(), all);
+    }
+  });
+
+  test('a page of the longest payments is of a bounded size unless somebody asks for more', async (context) => {
+    const { ledger } = await open(context);
+    const mine = Array.from({ length: 12 }, (_, n) => long(n, 45_000));
+    await ledger.post(mine.map(bookTransferOf));
+    const page = await ledger.list({ partnerId: acme, limit: 100 });
+    assert.ok(page.outcome === 'page');
+    assert.deepEqual([page.payments.length, page.hasMore], [5, true]);
   });
 }
 

@@ -102,6 +102,11 @@ function listing(open: Open): void {
       ({ hasMore } = page);
     }
     assert.deepEqual(walked, newestFirst);
+    const few = { paymentId, partnerId, limit: 100, bytesMax: 2_500 };
+    const first = await store.followUps.listOf(few);
+    assert.ok(first.outcome === 'page');
+    const ids = first.refunds.map(({ txnId }) => txnId);
+    assert.deepEqual([ids, first.hasMore], [newestFirst.slice(0, 2), true]);
     for (const { txnId: after } of [...others, aRefund(payment)]) {
       const lost = await store.followUps.listOf({ paymentId, partnerId, limit: 2, after });
       assert.deepEqual(lost, { outcome: 'unknown-cursor' });

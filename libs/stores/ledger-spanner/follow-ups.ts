@@ -2,6 +2,7 @@ import {
   detailsText,
   otherFollowUpDetails,
   ownMs,
+  pageBytesMax,
   type FollowUpDecision,
   type FollowUpEnd,
   type RefundListOutcome,
@@ -287,15 +288,33 @@ const earlierSql = `
     AND settled_at IS NULL AND amount IS NULL
   LIMIT 1`;
 const listSql = (filter: string) => `
-  SELECT * FROM transactions@{FORCE_INDEX=refunds_of_a_payment, ${hint}}
-  WHERE payment_id = @paymentId AND partner_id = @partnerId AND kind = 'refund' AND ${filter}
-  ORDER BY created_at DESC, txn_id DESC LIMIT @limit`;
+  WITH behind AS (
+    SELECT ARRAY(
+      SELECT AS STRUCT * FROM transactions@{FORCE_INDEX=refunds_of_a_payment, ${hint}}
+      WHERE payment_id = @paymentId AND partner_id = @partnerId AND kind = 'refund' AND ${filter}
+      ORDER BY created_at DESC, txn_id DESC LIMIT @rows
+    ) AS refunds
+  )
+  SELECT listed.*, place + 1 < ARRAY_LENGTH(behind.refunds) AS more
+  FROM behind, UNNEST(behind.refunds) AS listed WITH OFFSET AS place
+  WHERE place < @limit AND (
+    place = 0
+    OR (
+      SELECT SUM(
+        1024 + COALESCE(BYTE_LENGTH(before.details), 0)
+        + COALESCE(BYTE_LENGTH(before.failure_message), 0)
+      )
+      FROM UNNEST(behind.refunds) AS before WITH OFFSET AS place_before
+      WHERE place_before <= place
+    ) <= @bytes
+  )
+  ORDER BY place`;
 const behind = '(created_at < @before OR (created_at = @before AND txn_id < @after))';
 
-/** The page of a payment's refunds after one of them, or the first page. */
+/** The page of a payment's refunds after one of them, or the first page. It ends as in list.sql. */
 export async function listRefunds(
   database: SpannerDatabase,
-  { paymentId, partnerId, limit, after }: RefundListRequest,
+  { paymentId, partnerId, limit, bytesMax = pageBytesMax, after }: RefundListRequest,
 ): Promise<RefundListOutcome> {
   let before: Date | undefined;
   if (after !== undefined) {
@@ -307,13 +326,11 @@ export async function listRefunds(
     if (!isTheirs) return { outcome: 'unknown-cursor' };
     before = position.created_at;
   }
-  // One row more than asked for shows whether there is a next page.
-  const wanted = { paymentId, partnerId, limit: limit + 1, before, after };
+  const most = { limit, rows: limit + 1, bytes: bytesMax };
+  const wanted = { paymentId, partnerId, ...most, before, after };
   const sql = listSql(before === undefined ? 'TRUE' : behind);
-  const rows = await database.query<TransactionRow>(sql, wanted);
+  const rows = await database.query<TransactionRow & { more: boolean }>(sql, wanted);
   const payment = rows.length === 0 ? undefined : await readTransaction(database, paymentId);
-  const refunds = rows
-    .slice(0, limit)
-    .map((row) => followUpFrom(row, paymentOfFollowUp(row, payment)));
-  return { outcome: 'page', refunds, hasMore: rows.length > limit };
+  const refunds = rows.map((row) => followUpFrom(row, paymentOfFollowUp(row, payment)));
+  return { outcome: 'page', refunds, hasMore: rows.at(-1)?.more ?? false };
 }

@@ -8,6 +8,7 @@ import {
   type ListOutcome,
   type ListRequest,
   ownMs,
+  pageBytesMax,
   paymentMovement,
   type Posting,
   type PostOutcome,
@@ -163,7 +164,7 @@ const listSql = loadSql(import.meta.url, 'list.sql');
 /** The page after a payment, or the first one. */
 export async function listPayments(
   database: SpannerDatabase,
-  { partnerId, limit, after, status, reference }: ListRequest,
+  { partnerId, limit, bytesMax = pageBytesMax, after, status, reference }: ListRequest,
 ): Promise<ListOutcome> {
   const { state, isAuthorized } = wishOf(status);
   let before: Date | undefined;
@@ -176,17 +177,17 @@ export async function listPayments(
   }
   const wish = { state, isAuthorized, reference, before };
   const sql = listSql.replace('$INDEX', indexFor(wish)).replace('$FILTER', filterFor(wish));
-  // One row more than asked for shows whether there is a next page.
-  const rows = await database.query<TransactionRow>(sql, {
+  const rows = await database.query<TransactionRow & { more: boolean }>(sql, {
     partner: partnerId,
-    limit: limit + 1,
+    limit,
+    rows: limit + 1,
+    bytes: bytesMax,
     before,
     after,
     state,
     reference,
   });
-  const payments = rows.slice(0, limit).map(paymentFrom);
-  return { outcome: 'page', payments, hasMore: rows.length > limit };
+  return { outcome: 'page', payments: rows.map(paymentFrom), hasMore: rows.at(-1)?.more ?? false };
 }
 
 type Wish = ReturnType<typeof wishOf> & Pick<ListRequest, 'reference'> & { before?: Date };

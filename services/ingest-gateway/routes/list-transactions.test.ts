@@ -82,6 +82,30 @@ test('a payment in a list is the payment as it is read', async (t) => {
   assert.match(String(settled_at), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 });
 
+test('a hundred of the longest payments come by answers of 256 KiB, each payment once', async (t) => {
+  const { post, ask } = await openList(t);
+  const metadata = Object.fromEntries(
+    Array.from({ length: 20 }, (_, n) => [`${n}`.padEnd(40, 'n'), '\u{10ffff}'.repeat(500)]),
+  );
+  const times = Array.from(
+    { length: 20 },
+    (_, second) => new Date(Date.UTC(2026, 2, 4, 5, 6, second)),
+  );
+  const mine = times.map((acceptedAt) => aPayment({ acceptedAt, metadata }));
+  for (const payment of mine) await post([payment]);
+  const walked: string[] = [];
+  for (let more = true; more;) {
+    const last = walked.at(-1);
+    const answer = await ask(`?limit=100${last === undefined ? '' : `&starting_after=${last}`}`);
+    assert.ok(Buffer.byteLength(answer.body) <= 262_144, `${Buffer.byteLength(answer.body)} bytes`);
+    const list = JSON.parse(answer.body) as List;
+    assert.ok(list.data.length > 0);
+    walked.push(...list.data.map(({ id }) => id));
+    more = list.has_more;
+  }
+  assert.deepEqual(walked, mine.map(({ txnId }) => txnId).reverse());
+});
+
 test('what cannot be asked is refused and pointed at', async (t) => {
   const { post, ask } = await openList(t);
   const other = aPayment({ partner: 'globex' });

@@ -15,13 +15,18 @@ import type { Gateway } from '../gateway.ts';
 import { incorrectParameters, notFound, queryText, unknownYet } from '../http/problems.ts';
 import { pageResponse, problems } from './schemas.ts';
 
+const endsEarly =
+  'An answer is 256 KiB at most: where texts are long a page has fewer than `limit`, and one at ' +
+  'least if there is one. So go by `has_more`, and not by how many came. ';
+
 const listPayments: FastifySchema = {
   operationId: 'listPayments',
   summary: 'List payments',
   description:
     'Newest first by `created_at`, then by `id`, both descending. It shows what the ledger has ' +
     'posted: a payment that was accepted a moment ago can be read by its id before it is listed. ' +
-    'Follow `has_more` with `starting_after` set to the last id of the page: every payment that ' +
+    endsEarly +
+    'Follow it with `starting_after` set to the last id of the page: every payment that ' +
     'was posted when the first page was read comes once, and none comes twice. One that is posted ' +
     'meanwhile may come or not, and is there when the list is read again from its beginning. ' +
     '`status` is that of the moment; the payment of `starting_after` need not have it any more.',
@@ -38,7 +43,8 @@ const listRefunds: FastifySchema = {
   description:
     'Newest first by `created_at`, then by `id`, both descending, failed ones among them. It shows ' +
     'what the ledger has posted: a refund that was accepted a moment ago can be read by its id ' +
-    'before it is listed. Follow `has_more` with `starting_after` set to the last id of the page.',
+    `before it is listed. ${endsEarly}` +
+    'Follow it with `starting_after` set to the last id of the page.',
   params: { type: 'object', required: ['id'], properties: { id: txnIdSchema } },
   querystring: refundListQuerySchema,
   response: {
