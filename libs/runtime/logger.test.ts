@@ -57,6 +57,26 @@ test('of an error a log says what went wrong, and not what was worked on', () =>
   assert.deepEqual(strange, { type: 'object', message: 'not an error' });
 });
 
+test('one partner has a hundred lines at once, and what more it has is counted by one; others have theirs', () => {
+  const stdout = printed(`
+    for (let n = 0; n < 5_000; n += 1) logger.warn({ partnerId: 'acme', n }, 'refused');
+    logger.error({ partnerId: 'globex' }, 'given up');
+    logger.info('of nobody');
+    setTimeout(() => undefined, 1_500);
+  `);
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { partnerId?: string; msg: string; linesLeftOut?: number });
+  const of = (wanted: string) => lines.filter(({ msg }) => msg === wanted).length;
+  assert.deepEqual([of('given up'), of('of nobody')], [1, 1]);
+  const shown = of('refused');
+  assert.ok(shown >= 100 && shown < 200, `${shown}`);
+  const told = lines.filter(({ linesLeftOut }) => linesLeftOut !== undefined);
+  const { partnerId, linesLeftOut } = told[0]!;
+  assert.deepEqual([told.length, partnerId, linesLeftOut], [1, 'acme', 5_000 - shown]);
+});
+
 test('an error that is its own cause is logged, and not for ever', () => {
   const stdout = printed(`
     const error = new Error('round');

@@ -1,4 +1,5 @@
-import { pino, type Logger as PinoLogger, type LoggerOptions } from 'pino';
+import { pino, type LogFn, type Logger as PinoLogger, type LoggerOptions } from 'pino';
+import { createRateLimiter } from './concurrency.ts';
 
 /** Structured logs, one JSON object a line on stdout. Ids and outcomes, never keys or secrets. */
 export type Logger = PinoLogger;
@@ -13,6 +14,7 @@ export function createLogger(options: {
     level: options.level,
     base: { service: options.service, instance: options.instance },
     timestamp: pino.stdTimeFunctions.isoTime,
+    hooks: { logMethod: shareLines() },
     serializers: { err: (error: unknown) => describeError(error) },
     redact: {
       paths: ['authorization', 'apiKey', 'webhookSecret', 'headers.authorization', '*.password'],
@@ -25,6 +27,49 @@ export function createLogger(options: {
 }
 
 const stdout = 1;
+
+/**
+ * Lines that name one partner: so many a second, and as many as that at once after a rest. More
+ * tell a reader nothing new, and what one partner asks for, or its endpoints answer, must not hide
+ * what is said of others, nor fill the disk that all of them write to.
+ */
+const linesOfPartner = { perSecond: 10, burst: 100 };
+const toldEveryMs = 1_000;
+const infoLevel = 30;
+
+type LogHook = (this: PinoLogger, args: Parameters<LogFn>, method: LogFn, level: number) => void;
+
+/**
+ * Gives each partner its share of the lines, of whatever level but `debug`, which somebody has
+ * asked for. What is left out is counted, and told by a line of its own within a second.
+ */
+function shareLines(): LogHook {
+  const rate = createRateLimiter(linesOfPartner);
+  const leftOut = new Map<string, number>();
+  const tell = (logger: PinoLogger) => {
+    const told = [...leftOut];
+    leftOut.clear();
+    for (const [partnerId, linesLeftOut] of told) {
+      logger.warn({ partnerId, linesLeftOut }, 'lines that name a partner were left out');
+    }
+  };
+  return function share(args, method, level) {
+    const partnerId = level < infoLevel ? undefined : partnerOf(args[0]);
+    if (partnerId === undefined || rate.take(partnerId).outcome === 'granted') {
+      method.apply(this, args);
+      return;
+    }
+    if (leftOut.size === 0) setTimeout(tell, toldEveryMs, this).unref();
+    leftOut.set(partnerId, (leftOut.get(partnerId) ?? 0) + 1);
+  };
+}
+
+/** The partner that a line names, but for the line that tells what was left out. */
+function partnerOf(fields: unknown): string | undefined {
+  if (typeof fields !== 'object' || fields === null || 'linesLeftOut' in fields) return undefined;
+  const { partnerId } = fields as { partnerId?: unknown };
+  return typeof partnerId === 'string' ? partnerId : undefined;
+}
 
 /** What a log says of an error. */
 export type DescribedError = {

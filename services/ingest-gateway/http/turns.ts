@@ -77,7 +77,7 @@ export async function askStore<Result>(
     return await turns.take({ partnerId, what, withinMs }, work);
   } catch (error) {
     if (error instanceof Problem || databaseErrorKind(error) !== 'transient') throw error;
-    logger.warn({ err: error, what, requestId }, 'a store did not answer');
+    logger.warn({ err: error, what, partnerId, requestId }, 'a store did not answer');
     throw unknownYet();
   }
 }
