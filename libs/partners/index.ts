@@ -1,3 +1,4 @@
+export { DoneTooOftenError } from './done-too-often.ts';
 export { generateApiKey, PartnersUnavailableError, type Authentication } from './api-keys.ts';
 export * from './partner-registry.ts';
 export * from './partners.ts';

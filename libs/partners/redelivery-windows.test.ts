@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { EventId, Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
+import { DoneTooOftenError } from './done-too-often.ts';
 import type { RedeliveryOrder, RedeliveryOutcome } from './webhook-deliveries.ts';
 import { acme, delivered, eventId, failed, store } from './test/webhook-deliveries.ts';
 
@@ -189,4 +190,22 @@ test('an act is kept as it is, and only the gateway acts, by the function alone'
   for (const role of [gateway, notifier]) {
     await assert.rejects(role.query('SELECT FROM notifier.redelivery_acts'), /permission denied/);
   }
+});
+
+test('a partner orders a thousand windows within a day, is answered retries, and stops nobody else', async (context) => {
+  const { addAt, order, owner, acts } = await aDay(context);
+  await addAt({ '10:00:00': [eventId(1)] });
+  assert.equal((await order(keyed('first'))).outcome, 'redelivered');
+  await owner.query(
+    `INSERT INTO notifier.redelivery_acts
+       (partner_id, idempotency_key, fingerprint, since, until, deliveries, done_at)
+     SELECT 'acme', 'n' || n, 'f1', now(), now(), 0,
+            now() - CASE WHEN n <= 998 THEN interval '1 hour' ELSE interval '25 hours' END
+     FROM generate_series(1, 1500) AS n`,
+  );
+  assert.equal((await order(keyed('last'))).outcome, 'redelivered');
+  await assert.rejects(order(keyed('one more')), DoneTooOftenError);
+  assert.equal((await order(keyed('first'))).outcome, 'replayed');
+  assert.equal((await order({ partnerId: 'globex' as PartnerId })).outcome, 'redelivered');
+  assert.equal((await acts()).length, 1_503);
 });

@@ -8,6 +8,7 @@ import type {
   TxnId,
 } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
+import { tellTooOften } from './done-too-often.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/webhook-deliveries.sql', [
   'listDeliveries',
@@ -103,7 +104,9 @@ export type WebhookDeliveries = {
   redeliver(delivery: DeliveryId & { partnerId: PartnerId }): Promise<ShownDelivery | undefined>;
   /**
    * Does the same to all deliveries of a window, once per key: a repeated order is answered with
-   * what the first one did.
+   * what the first one did, for 90 days.
+   *
+   * @throws DoneTooOftenError when the partner has asked for 1 000 within a day.
    */
   redeliverWindow(order: RedeliveryOrder): Promise<RedeliveryOutcome>;
 };
@@ -149,7 +152,8 @@ async function redeliverWindow(
 ): Promise<RedeliveryOutcome> {
   const { partnerId, key, fingerprint, since, until, state, limit } = order;
   const asked = [partnerId, key, fingerprint, since, until, state, limit];
-  const [row] = await database.query<ActRow>(sql.redeliverWindow, asked);
+  const redelivering = database.query<ActRow>(sql.redeliverWindow, asked);
+  const [row] = await redelivering.catch(tellTooOften);
   const { outcome, next_since: nextSince, ...rest } = row!;
   switch (outcome) {
     case 'redelivered':

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { EventId, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase, eventually, testWebhookKeys } from '@triplock/testing';
+import { DoneTooOftenError } from './done-too-often.ts';
 import { openPartners } from './partners.ts';
 import { openWebhookDeliveries } from './webhook-deliveries.ts';
 import { firstEndpoint } from './test/webhook-deliveries.ts';
@@ -276,4 +277,32 @@ test('a secret opens for its own partner only, and only as it was sealed', () =>
   ]) {
     assert.throws(() => parseWebhookKeys(malformed), /expected ID:KEY on a line/);
   }
+});
+
+test('a partner does as much to its endpoints within a day as it may, may delete them, and keeps nobody else from theirs', async (context) => {
+  const { owner, endpoints: store } = await endpoints(context);
+  // What it did yesterday does not count.
+  await owner.query(`INSERT INTO partners.acts (act, partner_id, done_by, done_at)
+    SELECT 'set-endpoint', 'acme', 'partner acme', now() - interval '25 hours'
+    FROM generate_series(1, 300)`);
+  await owner.query(`INSERT INTO partners.acts (act, partner_id, done_by, done_at)
+    SELECT 'set-endpoint', 'acme', 'partner acme', now() - interval '23 hours'
+    FROM generate_series(1, 190)`);
+  const made = await store.setUrl({ partnerId: acme, url });
+  const tries = await Promise.allSettled(
+    Array.from({ length: 30 }, (_, n) => store.setUrl({ partnerId: acme, url: `${url}/${n}` })),
+  );
+  const refused = tries.filter(({ status }) => status === 'rejected');
+  assert.deepEqual([tries.length - refused.length, refused.length], [9, 21]);
+  for (const { reason } of refused as PromiseRejectedResult[]) {
+    assert.ok(reason instanceof DoneTooOftenError, String(reason));
+    const hour = 3_600;
+    assert.ok(reason.retryAfterSeconds > hour / 2 && reason.retryAfterSeconds <= hour);
+  }
+  await assert.rejects(store.rotateSecret(once()), DoneTooOftenError);
+  const same = { partnerId: acme, url: (await store.show(acme))!.url };
+  assert.equal((await store.setUrl(same)).outcome, 'changed', 'what changes nothing is no act');
+  assert.equal(await store.delete({ partnerId: acme, id: made.endpoint.id }), true);
+  const other = await store.setUrl({ partnerId: 'globex' as PartnerId, url });
+  assert.equal(other.outcome, 'made');
 });

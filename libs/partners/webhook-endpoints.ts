@@ -8,6 +8,7 @@ import {
   type PartnerId,
 } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
+import { tellTooOften } from './done-too-often.ts';
 import type { PartnerActor } from './partner-registry.ts';
 import { targetHost } from './target-policy.ts';
 import { generateWebhookSecret, type SealedSecret, type WebhookKeys } from './webhook-secrets.ts';
@@ -97,7 +98,11 @@ export type TestResult = {
 
 type OfPartner = { partnerId: PartnerId; id: EndpointId };
 
-/** Webhook endpoints as partners manage them. Every method rejects without PostgreSQL. */
+/**
+ * Webhook endpoints as partners manage them. Every method rejects without PostgreSQL; what makes,
+ * changes or rotates does so with a DoneTooOftenError when the partner did 200 of that within a
+ * day: each leaves rows that are kept.
+ */
 export type WebhookEndpoints = {
   /** The oldest first. */
   list(partnerId: PartnerId): Promise<ShownEndpoint[]>;
@@ -166,7 +171,8 @@ export function openWebhookEndpoints(database: Database, keys: WebhookKeys): Web
     make: (order) => makeEndpoint(database, keys, order),
     async change({ partnerId, id }, changes) {
       const parameters = [partnerId, id, JSON.stringify(asChanges(changes))];
-      const [row] = await database.query<Row>(sql.changeEndpoint, parameters);
+      const changing = database.query<Row>(sql.changeEndpoint, parameters);
+      const [row] = await changing.catch(tellTooOften);
       return row && fromRow(row);
     },
     async delete({ partnerId, id }) {
@@ -179,7 +185,8 @@ export function openWebhookEndpoints(database: Database, keys: WebhookKeys): Web
       const sealed = JSON.stringify(keys.seal(partnerId, secret));
       const id = randomUUID();
       const parameters = [partnerId, id, url, targetHost(new URL(url)), sealed];
-      const [row] = await database.query<Row>(sql.setFirstEndpoint, parameters);
+      const setting = database.query<Row>(sql.setFirstEndpoint, parameters);
+      const [row] = await setting.catch(tellTooOften);
       const endpoint = fromRow(row!);
       return endpoint.id === id
         ? { outcome: 'made', endpoint, secret }
@@ -237,7 +244,8 @@ async function rotate(
 ): Promise<RotatedSecret> {
   const offered = keys.seal(partnerId, generateWebhookSecret());
   const parameters = [partnerId, id ?? null, key, JSON.stringify(offered), ...more];
-  const [row] = await database.query<RotationRow>(statement, parameters);
+  const rotating = database.query<RotationRow>(statement, parameters);
+  const [row] = await rotating.catch(tellTooOften);
   if (row === undefined) return { outcome: 'no-endpoint' };
   const { secret, previous_secret_until: previousSecretUntil } = row;
   const outcome = secret.id === offered.id ? 'rotated' : 'replayed';
@@ -254,10 +262,11 @@ async function makeEndpoint(
   const types = wants === 'all' ? null : wants;
   const sealed = JSON.stringify(keys.seal(partnerId, generateWebhookSecret()));
   const host = targetHost(new URL(url));
-  const [row] = await database.query<MadeRow>(sql.makeEndpoint, [
+  const making = database.query<MadeRow>(sql.makeEndpoint, [
     ...[partnerId, id, fingerprint, url, host, types, description, sealed],
     endpointsMax,
   ]);
+  const [row] = await making.catch(tellTooOften);
   const { outcome, made_at: madeAt, secret } = row!;
   switch (outcome) {
     case 'made':

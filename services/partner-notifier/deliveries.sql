@@ -252,3 +252,9 @@ DELETE FROM send_rates WHERE (kind, name) IN (
 SELECT reap_deliveries(
   $1::float8 * interval '1 millisecond', $2::float8 * interval '1 millisecond', $3::integer
 ) AS reaped
+
+-- name: reapSettings
+-- Removes what partners' settings left behind long ago: `reap_settings` says what.
+--
+-- $1 rows of a kind at most. Always one row: how many were removed. 0: none is old enough.
+SELECT reap_settings($1::integer) AS reaped

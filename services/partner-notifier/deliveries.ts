@@ -13,6 +13,7 @@ const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'countSpentRates',
   'forgetRates',
   'reapDeliveries',
+  'reapSettings',
 ]);
 
 /** Who sends what was just made. */
@@ -173,6 +174,11 @@ export type Deliveries = {
    * returns how many. One that a sender is still to send stays. Rates of whoever rests go too.
    */
   reap(retention: Retention, rowsMax: number): Promise<number>;
+  /**
+   * Removes what partners' settings left behind long ago, up to `rowsMax` rows of a kind, and
+   * returns how many: what partners did, endpoints that were deleted and what they wanted.
+   */
+  reapSettings(rowsMax: number): Promise<number>;
 };
 
 // A backlog beyond them shows by its age.
@@ -224,6 +230,10 @@ export function openDeliveries(
     async spentRates() {
       const limits = [perPartner.aSecond, perHost.aSecond];
       return (await database.query<Spent>(sql.countSpentRates, limits))[0]!;
+    },
+    async reapSettings(rowsMax) {
+      const [row] = await database.query<{ reaped: number }>(sql.reapSettings, [rowsMax]);
+      return row!.reaped;
     },
     async reap({ deliveredMs, undeliveredMs }, rowsMax) {
       await database.query(sql.forgetRates);

@@ -17,7 +17,7 @@ import { notifyPartners, openDeliveries, type SendRates } from './deliveries.ts'
 import { askEndpoints, verificationPolicyOf } from './endpoint-verification.ts';
 import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
-import { measureBacklog, reapDeliveries, releaseDeliveries } from './upkeep.ts';
+import { measureBacklog, reapDeliveries, reapSettings, releaseDeliveries } from './upkeep.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
 import { createSender, type Notifier, type Sender } from './webhook-sender.ts';
 
@@ -84,6 +84,7 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
     { idleMs: reapEveryMs },
     reapDeliveries(deliveries, metrics, retention),
   );
+  runClosing(service, 'reap settings', { idleMs: reapEveryMs }, reapSettings(deliveries, metrics));
 
   const events = await consumeEvents(service, config, {
     name: 'partner-notifier',

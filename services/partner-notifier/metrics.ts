@@ -12,8 +12,8 @@ export type NotifierMetrics = {
   endpointsGone: Counter;
   /** Attempts that were answered after their lease had ended. */
   overtaken: Counter;
-  /** Inbox rows and webhooks that were removed by age. */
-  reaped: Tally<'inbox' | 'deliveries'>;
+  /** Inbox rows, webhooks and what settings left behind that were removed by age. */
+  reaped: Tally<'inbox' | 'deliveries' | 'settings'>;
   waiting: Gauge;
   oldestSeconds: Gauge;
   /** Deliveries whose partner has no open endpoint: nobody tries them. */
@@ -59,9 +59,9 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     ),
     reaped: new Tally({
       name: 'triplock_notifier_reaped_total',
-      help: 'Rows removed by the reaper, from the inbox and from deliveries.',
+      help: 'Rows removed by the reaper, from the inbox, from deliveries, and from what settings left behind.',
       label: 'what',
-      values: { inbox: 0, deliveries: 0 },
+      values: { inbox: 0, deliveries: 0, settings: 0 },
       registers,
     }),
     waiting: gauge(

@@ -203,6 +203,80 @@ test('webhooks are removed with their attempts when their time is over, each kin
   assert.deepEqual(await sums(), [...firsts, '2 failed 1 250 0 0']);
 });
 
+test('what forty endpoints that were made and deleted left behind leaves in its time, and nothing before', async (context) => {
+  const { owner, deliveries } = await queues(context, { globex: 1 });
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme') ON CONFLICT DO NOTHING`);
+  /** As of so many days ago, by the statements' own rows; triggers write the wishes as of now. */
+  const made = async (days: number, deletedDaysAgo: number | null) => {
+    await owner.query(
+      `WITH made AS (
+         INSERT INTO partners.webhook_endpoints
+           (partner_id, url, host, secrets, made_at, deleted_at)
+         SELECT 'acme', 'https://a.example', 'a.example',
+                CASE WHEN $2::integer IS NULL
+                  THEN '[{"id": "a", "key": "b", "box": "c"}]'::jsonb ELSE '[]' END,
+                now() - $1::integer * interval '1 day', now() - $2::integer * interval '1 day'
+         FROM generate_series(1, 20)
+         RETURNING endpoint_id, made_at
+       )
+       INSERT INTO partners.endpoint_verifications
+         (endpoint_id, partner_id, version, host, asked_at, asks)
+       SELECT endpoint_id, 'acme', made_at, 'a.example', made_at, 1 FROM made`,
+      [days, deletedDaysAgo],
+    );
+    await owner.query('ALTER TABLE partners.endpoint_wishes DISABLE TRIGGER USER');
+    await owner.query(
+      `UPDATE partners.endpoint_wishes SET since = now() - $1::integer * interval '1 day'
+       WHERE partner_id = 'acme' AND since > now() - interval '1 minute'`,
+      [deletedDaysAgo ?? days],
+    );
+    await owner.query('ALTER TABLE partners.endpoint_wishes ENABLE TRIGGER USER');
+    await owner.query(
+      `INSERT INTO partners.acts (act, partner_id, done_by, done_at)
+       SELECT 'make-endpoint', 'acme', who, now() - $1::integer * interval '1 day'
+       FROM generate_series(1, 20), unnest('{partner acme,partner-notifier,ada}'::text[]) AS who`,
+      [days],
+    );
+  };
+  await made(401, 91);
+  await made(399, 89);
+  await made(401, null);
+  await owner.query(
+    `INSERT INTO notifier.redelivery_acts
+       (partner_id, idempotency_key, fingerprint, since, until, deliveries, done_at)
+     SELECT 'acme', 'k' || n, 'f', now(), now(), 0, now() - n * interval '1 day'
+     FROM unnest('{89,91}'::integer[]) AS n`,
+  );
+  const count = async () => {
+    const rows = await owner.query<{ what: string; count: number }>(
+      `SELECT 'endpoints' AS what, count(*)::integer FROM partners.webhook_endpoints WHERE partner_id = 'acme'
+       UNION ALL SELECT 'wishes', count(*)::integer FROM partners.endpoint_wishes WHERE partner_id = 'acme'
+       UNION ALL SELECT 'questions', count(*)::integer FROM partners.endpoint_verifications WHERE partner_id = 'acme'
+       UNION ALL SELECT 'acts', count(*)::integer FROM partners.acts
+       UNION ALL SELECT 'redeliveries', count(*)::integer FROM notifier.redelivery_acts`,
+    );
+    return Object.fromEntries(rows.map((row) => [row.what, row.count]));
+  };
+  const before = { endpoints: 60, wishes: 60, questions: 60, acts: 180, redeliveries: 2 };
+  assert.deepEqual(await count(), before);
+  // Made while one of them was there: the audit compares it with what that wanted.
+  const old = 'UPDATE notifier.deliveries SET created_at = now() - $1::integer * interval';
+  await owner.query(`${old} '1 day'`, [92]);
+  while ((await deliveries.reapSettings(7)) > 0);
+  const without = { ...before, acts: 100, redeliveries: 1 };
+  assert.deepEqual(await count(), without);
+  await owner.query(`${old} '1 day'`, [90]);
+  while ((await deliveries.reapSettings(7)) > 0);
+  assert.deepEqual(await count(), { ...without, endpoints: 40, wishes: 40, questions: 40 });
+  for (const statement of [
+    'DELETE FROM partners.acts',
+    'DELETE FROM partners.endpoint_wishes',
+    'DELETE FROM notifier.redelivery_acts',
+  ]) {
+    await assert.rejects(owner.query(statement), /history is only added to/, statement);
+  }
+});
+
 test('rates of whoever has rested are forgotten, and those that are spent are not', async (context) => {
   const { owner, deliveries, leaseBy } = await queues(context, { acme: 5, globex: 5 });
   await leaseBy({ partner: { aSecond: 1 } });

@@ -46,3 +46,12 @@ export function reapDeliveries(
     return reaped;
   };
 }
+
+/** A pass that removes some of what partners' settings left behind long ago, as the one above. */
+export function reapSettings(deliveries: Deliveries, metrics: NotifierMetrics): Pass {
+  return async () => {
+    const reaped = await deliveries.reapSettings(batchMax);
+    metrics.reaped.count('settings', reaped);
+    return reaped;
+  };
+}

@@ -156,6 +156,12 @@ export function tooManyKeys(retryAfterMs: number): Problem {
   return new Problem('rate_limited', detail, { headers: { 'Retry-After': `${seconds}` } });
 }
 
+/** The partner has done so as often within a day as it may, until so long from now: 429. */
+export function doneTooOften(seconds: number): Problem {
+  const detail = 'You have done this as often within 24 hours as you may; nothing was done.';
+  return new Problem('rate_limited', detail, { headers: { 'Retry-After': `${seconds}` } });
+}
+
 /** Whether the request was accepted is unknown: 503. */
 export function maybeAccepted(): Problem {
   const detail = 'Send the same request with the same key again: it takes effect once.';

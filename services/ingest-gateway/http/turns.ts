@@ -1,10 +1,11 @@
 import { Problem } from '@triplock/contracts';
+import { DoneTooOftenError } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { databaseErrorKind } from '@triplock/postgres';
 import { DeadlineError, openSlots, withDeadline, type Slots } from '@triplock/runtime';
 import type { FastifyRequest } from 'fastify';
 import type { Gateway, Turns } from '../gateway.ts';
-import { tooManyAtOnce, unknownYet } from './problems.ts';
+import { doneTooOften, tooManyAtOnce, unknownYet } from './problems.ts';
 
 /** How much is done at once, and may wait for it. */
 export type TurnLimits = {
@@ -64,8 +65,8 @@ export function openTurns(limits: TurnLimits = usualLimits): Turns {
 /**
  * What a store answers to a partner's request, in its turn and in time.
  *
- * @throws Problem `unavailable` when it is away or late; what was asked for may have happened. And
- * as {@link Turns.take} does.
+ * @throws Problem `unavailable` when it is away or late; what was asked for may have happened;
+ * `rate_limited` when the partner did it too often within a day. And as {@link Turns.take} does.
  */
 export async function askStore<Result>(
   { logger, turns, budgetMs: withinMs }: Gateway,
@@ -76,6 +77,7 @@ export async function askStore<Result>(
   try {
     return await turns.take({ partnerId, what, withinMs }, work);
   } catch (error) {
+    if (error instanceof DoneTooOftenError) throw doneTooOften(error.retryAfterSeconds);
     if (error instanceof Problem || databaseErrorKind(error) !== 'transient') throw error;
     logger.warn({ err: error, what, partnerId, requestId }, 'a store did not answer');
     throw unknownYet();

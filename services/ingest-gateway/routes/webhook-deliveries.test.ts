@@ -239,3 +239,18 @@ test('a test says what came back, and goes to no server that has not said that i
   const withBody = await ask({ method: 'POST', path: `${one}/test`, body: { url } });
   assert.equal(withBody.status, 400);
 });
+
+test('who has set endpoints too often within a day is told when there is room again', async (t) => {
+  const { ask, owner } = await webhookEdge(t);
+  await owner.query(`INSERT INTO partners.acts (act, partner_id, done_by, done_at)
+    SELECT 'set-endpoint', 'acme', 'partner acme', now() - interval '23 hours'
+    FROM generate_series(1, 200)`);
+  const url = 'https://partner.example/hooks';
+  const make = (as: string) =>
+    ask({ method: 'PUT', path: '/v1/webhook-endpoint', body: { url }, as });
+  const refused = await make('acme');
+  assert.deepEqual([refused.status, refused.body['code']], [429, 'rate_limited']);
+  const seconds = Number(refused.headers['retry-after']);
+  assert.ok(seconds > 3_000 && seconds <= 3_600, `${seconds}`);
+  assert.equal((await make('globex')).status, 201);
+});

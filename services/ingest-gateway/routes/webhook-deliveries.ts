@@ -83,8 +83,8 @@ const redeliverWindowSchema: FastifySchema = {
     'The window is 31 days at most, and webhooks have left that were delivered more than 30 days ' +
     `ago, or given up more than 90 days ago. Takes the oldest ${redeliveredMax.toLocaleString('en')}, and what was made at the same ` +
     'moment as the last of them; when `has_more` is true, go on from `next_since` with a new key. ' +
-    'Takes effect once per key, which is remembered for good; its keys are apart from those of ' +
-    'payments and refunds.',
+    'Takes effect once per key, which is remembered for 90 days; its keys are apart from those of ' +
+    'payments and refunds. You may ask for 1 000 windows within 24 hours.',
   headers: idempotencyKeyHeader('redelivery'),
   body: { $ref: 'WebhookRedeliveryRequest#' },
   response: {

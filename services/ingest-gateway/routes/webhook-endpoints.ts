@@ -58,7 +58,8 @@ const makeSchema: FastifySchema = {
     'may be, and how it is verified, `PUT /v1/webhook-endpoint` says. An event that none of your ' +
     'endpoints wants is not delivered and not kept for one; while you have no endpoint at all, ' +
     'events wait for the first. All copies of an event have one `webhook-id`, at whichever endpoint.' +
-    `\n\nYou may have ${endpointsMax}: each event is sent as often as you have endpoints for it.`,
+    `\n\nYou may have ${endpointsMax}: each event is sent as often as you have endpoints for it. What you make, ` +
+    'set and rotate is 200 within 24 hours at most, since each is kept on record.',
   headers: idempotencyKeyHeader('endpoint'),
   body: { $ref: 'NewWebhookEndpoint#' },
   response: {

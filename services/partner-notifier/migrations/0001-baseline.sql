@@ -522,7 +522,7 @@ GRANT EXECUTE ON FUNCTION redeliver TO triplock_gateway;
 
 -- A partner asks for all its deliveries of a window again, once per idempotency key: what partners
 -- asked for and what was done about it, which is also what a repeated request is answered from. It
--- is only added to.
+-- is only added to; what is older than 90 days leaves.
 CREATE TABLE redelivery_acts (
   act_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   partner_id text NOT NULL,
@@ -541,8 +541,13 @@ CREATE TABLE redelivery_acts (
   CONSTRAINT one_act_per_key UNIQUE (partner_id, idempotency_key)
 );
 
-CREATE TRIGGER acts_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON redelivery_acts
+CREATE TRIGGER acts_are_kept BEFORE UPDATE OR TRUNCATE ON redelivery_acts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+CREATE TRIGGER young_acts_are_kept BEFORE DELETE ON redelivery_acts
+  FOR EACH ROW WHEN (OLD.done_at > now() - interval '90 days')
+  EXECUTE FUNCTION ledger.refuse_change();
+CREATE INDEX redeliveries_of_partner ON redelivery_acts (partner_id, done_at);
+CREATE INDEX redeliveries_by_time ON redelivery_acts (done_at);
 
 GRANT SELECT ON redelivery_acts TO triplock_auditor;
 
@@ -583,6 +588,15 @@ BEGIN
              since_time, until_then, of_state, 0, NULL::timestamptz;
     RETURN;
   END IF;
+  PERFORM partners.refuse_too_often(
+    ARRAY(
+      SELECT act.done_at FROM redelivery_acts AS act
+      WHERE act.partner_id = of_partner AND act.done_at > now() - interval '1 day'
+      ORDER BY act.done_at DESC
+      LIMIT 1000
+    ),
+    1000
+  );
   RETURN QUERY
     WITH asked AS NOT MATERIALIZED (
       SELECT event_id, ordinal, created_at
@@ -617,3 +631,75 @@ END
 $$;
 REVOKE ALL ON FUNCTION redeliver_window FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION redeliver_window TO triplock_gateway;
+
+-- Removes some of what partners' settings left behind that nobody asks for any more, oldest first:
+-- what partners did longer than 400 days ago, redeliveries of windows after 90, and as long after it
+-- was deleted an endpoint, with what it wanted, was asked and was tested; and what an endpoint no
+-- longer wants, as long after that ended.
+--
+-- Returns how many rows; 0 means that none is old enough. An endpoint, and what one wanted, stays
+-- while any delivery is there that was made before it ended: the audit compares them. The notifier's
+-- role may delete of these tables through this function only.
+CREATE FUNCTION reap_settings(rows_max integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = notifier, pg_temp AS $$
+DECLARE
+  gone integer;
+  reaped integer := 0;
+  ended timestamptz;
+  doomed uuid[];
+  wishes bigint[];
+BEGIN
+  DELETE FROM partners.acts WHERE act_id IN (
+    SELECT act_id FROM partners.acts
+    WHERE done_by IN ('partner ' || partner_id, 'partner-notifier')
+      AND done_at < now() - interval '400 days'
+    ORDER BY done_at
+    LIMIT rows_max
+    FOR UPDATE SKIP LOCKED
+  );
+  GET DIAGNOSTICS gone = ROW_COUNT;
+  reaped := reaped + gone;
+  DELETE FROM redelivery_acts WHERE act_id IN (
+    SELECT act_id FROM redelivery_acts
+    WHERE done_at < now() - interval '90 days'
+    ORDER BY done_at
+    LIMIT rows_max
+    FOR UPDATE SKIP LOCKED
+  );
+  GET DIAGNOSTICS gone = ROW_COUNT;
+  reaped := reaped + gone;
+  SELECT max(until), array_agg(wish_id) INTO ended, wishes FROM (
+    SELECT wish_id, until FROM partners.ended_wishes
+    WHERE until < now() - interval '90 days'
+    ORDER BY until
+    LIMIT rows_max
+  ) AS oldest;
+  IF wishes IS NOT NULL AND NOT EXISTS (
+    SELECT FROM deliveries WHERE created_at < ended + interval '1 hour'
+  ) THEN
+    DELETE FROM partners.endpoint_wishes WHERE wish_id = ANY (wishes);
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    reaped := reaped + gone;
+  END IF;
+  SELECT max(deleted_at), array_agg(endpoint_id) INTO ended, doomed FROM (
+    SELECT endpoint_id, deleted_at FROM partners.webhook_endpoints
+    WHERE deleted_at < now() - interval '90 days'
+    ORDER BY deleted_at
+    LIMIT rows_max
+    FOR UPDATE SKIP LOCKED
+  ) AS oldest;
+  IF doomed IS NOT NULL AND NOT EXISTS (
+    SELECT FROM deliveries WHERE created_at < ended + interval '1 hour'
+  ) THEN
+    DELETE FROM partners.endpoint_wishes WHERE endpoint_id = ANY (doomed);
+    DELETE FROM partners.endpoint_verifications WHERE endpoint_id = ANY (doomed);
+    DELETE FROM partners.endpoint_tests WHERE endpoint_id = ANY (doomed);
+    DELETE FROM partners.webhook_endpoints WHERE endpoint_id = ANY (doomed);
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    reaped := reaped + gone;
+  END IF;
+  RETURN reaped;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION reap_settings FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION reap_settings TO triplock_notifier;

@@ -122,8 +122,12 @@ CREATE TABLE endpoint_wishes (
   event_types text[],
   since timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE TRIGGER wishes_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON endpoint_wishes
+CREATE TRIGGER wishes_are_kept BEFORE UPDATE OR TRUNCATE ON endpoint_wishes
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+-- Those that ended long ago leave with what was made by them (notifier.reap_settings).
+CREATE TRIGGER young_wishes_are_kept BEFORE DELETE ON endpoint_wishes
+  FOR EACH ROW WHEN (OLD.since > now() - interval '90 days')
+  EXECUTE FUNCTION ledger.refuse_change();
 CREATE FUNCTION note_wish() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 BEGIN
@@ -143,6 +147,14 @@ CREATE VIEW endpoint_wants AS
 SELECT endpoint_id, partner_id, event_types, since,
        lead(since, 1, 'infinity') OVER (PARTITION BY endpoint_id ORDER BY wish_id) AS until
 FROM endpoint_wishes;
+
+-- What endpoints wanted before they wanted something else.
+CREATE VIEW ended_wishes AS
+SELECT wish_id, until FROM (
+  SELECT wish_id, lead(since) OVER (PARTITION BY endpoint_id ORDER BY wish_id) AS until
+  FROM endpoint_wishes
+) AS wishes
+WHERE until IS NOT NULL;
 
 -- What each endpoint was asked last. It outlives the endpoint's changes and its end: however often a
 -- partner sets a URL, its own or another's, an endpoint has one question sent in ten seconds.
@@ -178,7 +190,8 @@ CREATE TABLE endpoint_tests (
 CREATE INDEX tests_to_take ON endpoint_tests (asked_at) WHERE taken_at IS NULL;
 
 -- What was done to partners, their keys and their endpoints: who, when and why. It is written by
--- the statement that did it, and only added to, whoever asks.
+-- the statement that did it, and only added to, whoever asks. What operators did is kept for good;
+-- what partners did, and services for them, for 400 days.
 CREATE TABLE acts (
   act_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   act text NOT NULL CHECK (act IN (
@@ -194,8 +207,57 @@ CREATE TABLE acts (
   why text,
   done_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE TRIGGER acts_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON acts
+CREATE TRIGGER acts_are_kept BEFORE UPDATE OR TRUNCATE ON acts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+CREATE TRIGGER young_acts_are_kept BEFORE DELETE ON acts
+  FOR EACH ROW
+  WHEN (OLD.done_at > now() - interval '400 days'
+        OR OLD.done_by NOT IN ('partner ' || OLD.partner_id, 'partner-notifier'))
+  EXECUTE FUNCTION ledger.refuse_change();
+CREATE INDEX acts_of_partners ON acts (partner_id, done_at)
+  WHERE done_by = 'partner ' || partner_id;
+CREATE INDEX acts_that_leave ON acts (done_at)
+  WHERE done_by IN ('partner ' || partner_id, 'partner-notifier');
+
+-- Refuses what a partner has done to itself more often than `acts_max` times within a day: each act
+-- leaves rows that are kept, and nobody sets that much. `acts` says when it did so before.
+--
+-- What it throws has a code of its own; its detail is in how many seconds there is room again.
+CREATE FUNCTION refuse_too_often(acts timestamptz[], acts_max integer) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF cardinality(acts) >= acts_max THEN
+    RAISE EXCEPTION 'done % times within a day', acts_max USING
+      ERRCODE = 'TL429',
+      DETAIL = ceil(extract(epoch FROM acts[acts_max] + interval '1 day' - now()))::text;
+  END IF;
+END
+$$;
+
+-- A partner sets, makes and rotates at most 200 times within a day. Deleting is not counted: an
+-- endpoint is deleted once. Acts of one partner are counted one after the other, by a lock that is
+-- taken last.
+CREATE FUNCTION bound_acts() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('acts of ' || NEW.partner_id, 0));
+  PERFORM refuse_too_often(
+    ARRAY(
+      SELECT done_at FROM acts
+      WHERE partner_id = NEW.partner_id AND done_by = 'partner ' || partner_id
+        AND act <> 'delete-endpoint' AND done_at > now() - interval '1 day'
+      ORDER BY done_at DESC
+      LIMIT 200
+    ),
+    200
+  );
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER acts_are_bounded BEFORE INSERT ON acts
+  FOR EACH ROW
+  WHEN (NEW.done_by = 'partner ' || NEW.partner_id AND NEW.act <> 'delete-endpoint')
+  EXECUTE FUNCTION bound_acts();
 
 -- The oldest endpoint of a partner, which is there before and after any other; null when it has none.
 CREATE FUNCTION first_webhook_endpoint(of_partner text) RETURNS uuid
@@ -588,6 +650,7 @@ GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
 -- above. It reads no other secret, and cannot call an endpoint verified.
 GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests TO triplock_gateway;
+REVOKE ALL ON FUNCTION refuse_too_often, bound_acts FROM PUBLIC;
 REVOKE ALL ON FUNCTION lock_webhook_endpoints, first_webhook_endpoint, make_webhook_endpoint,
   set_first_webhook_endpoint, change_webhook_endpoint, delete_webhook_endpoint, rotate_secret_as,
   rotate_webhook_secret, ask_webhook_test
