@@ -53,9 +53,10 @@ export type Outbox = {
    */
   leaseBuckets(request: { owner: string; leaseMs: number }): Promise<Holding>;
   /**
-   * Unpublished rows of leased buckets, in order within each: taken by state, whatever their order
-   * id. One row of each bucket after the other, so `rowsMax` should be no
-   * less than the buckets there are.
+   * Unpublished rows of leased buckets, in order within each payment: taken by state, whatever
+   * their order id. One row of each bucket after the other, so `rowsMax` should be no less than the
+   * buckets there are; in PostgreSQL one of each partner in each bucket, so that nobody's backlog
+   * is in front of another's events.
    */
   take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxEvent[]>;
   /**

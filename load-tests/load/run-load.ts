@@ -13,6 +13,7 @@ import {
   judgeRun,
   searchKnee,
 } from './judge.ts';
+import { judgeBehind, sendBehind, type BehindFigures } from './behind.ts';
 import { judgePhases, sendPhases, type PhaseFigures, type PhaseSender } from './phases.ts';
 import { describeLoad, type LoadOptions } from './scenarios.ts';
 import {
@@ -71,7 +72,7 @@ export async function loadSystem(
     const latency = scenario.providerLatency;
     const sendHere = () => sendAll(options, { terminal, sendSome, drain, second, seconds, system });
     // The real Stripe is as slow as it is.
-    const { run, knee, phases } = await (latency !== undefined && hasSimulator(system)
+    const { run, knee, phases, behind } = await (latency !== undefined && hasSimulator(system)
       ? withProviderLatency(system, latency, sendHere)
       : sendHere());
     terminal.note('waiting until all of it is delivered, then audit');
@@ -86,6 +87,7 @@ export async function loadSystem(
       ...judgeRun({ run, before, after }),
       ...judgeLevel({ level, rate, seconds, readings }),
       ...(phases ? judgePhases(phases) : []),
+      ...(behind ? judgeBehind(behind) : []),
       ...(history ? judgeHistory(history, run) : []),
     ];
     const { moments, ...rest } = run;
@@ -97,6 +99,7 @@ export async function loadSystem(
       checks,
       ...(knee && { knee }),
       ...(phases && { phases }),
+      ...(behind && { behind }),
       guards: grownGuards(before.guards, after.guards),
       audit: { ok: audit.ok, counts: audit.counts, drift: audit.drift },
       drainedAfterSeconds,
@@ -168,7 +171,7 @@ export async function loadElsewhere(
   };
 }
 
-type Sent = { run: K6Run; knee?: Knee; phases?: PhaseFigures[] };
+type Sent = { run: K6Run; knee?: Knee; phases?: PhaseFigures[]; behind?: BehindFigures[] };
 
 type Ways = Omit<Tries, 'send'> & PhaseSender & { system?: System };
 
@@ -176,6 +179,7 @@ async function sendAll(options: LoadOptions, ways: Ways): Promise<Sent> {
   const { scenario, rate } = options;
   const { system, sendSome } = ways;
   if (scenario.phases && system) return sendPhases(system, options, ways);
+  if (scenario.withoutWorkers && system) return sendBehind(system, { ...ways, rate });
   const send = (at: number) => sendSome({ rate: at });
   return scenario.searchesKnee ? searchKnee(rate, { ...ways, send }) : { run: await send(rate) };
 }
@@ -228,6 +232,8 @@ export type LoadReport = {
   knee?: Knee;
   /** Of a scenario that has some. */
   phases?: readonly PhaseFigures[];
+  /** Of `behind`. */
+  behind?: readonly BehindFigures[];
   /** What the guards caught during the run; absent where the system is elsewhere. */
   guards?: GuardCounts;
   /** Absent where the system is elsewhere. */

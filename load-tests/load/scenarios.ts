@@ -23,6 +23,8 @@ export type LoadScenario = {
   settings?(rate: number): SettingsOfServices;
   /** Of each service, on the system of its own. */
   replicas?: number;
+  /** No worker runs while it sends; the figures are of the time after that. */
+  withoutWorkers?: true;
   /** What waits, and memory: stays where it is all the time, or returns to where it was. */
   level?: 'stays' | 'returns';
   /** How many of 100 payments are sent again, which can be asked for otherwise. */
@@ -122,6 +124,17 @@ export const loadScenarios: readonly LoadScenario[] = [
     sends: (rate, seconds) =>
       `a quiet partner's 10/s for ${2 * seconds} s, and for the latter half ${rate}/s of one who ` +
       'asks for balances, long lists, redeliveries and waits',
+    settings: () => ({}),
+  },
+  {
+    name: 'behind',
+    shows: 'a few payments of one partner behind the backlog of another, once workers are back',
+    script: 'behind.ts',
+    rate: 1_000,
+    seconds: 20,
+    sends: (rate, seconds) =>
+      `${rate}/s for ${seconds} s of one partner while no worker runs, then 20 of another`,
+    withoutWorkers: true,
     settings: () => ({}),
   },
   {

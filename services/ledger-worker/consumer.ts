@@ -9,6 +9,7 @@ import {
   type TopicCheck,
   type TopicRetention,
 } from '@triplock/transport';
+import type { Ahead } from './ahead.ts';
 import { followUpOutcomes, type WorkerMetrics } from './metrics.ts';
 import type { RecordOutcome } from './posting.ts';
 import { settleBatch } from './settling.ts';
@@ -28,12 +29,12 @@ export type PaymentsHandler = {
 };
 
 /** Settles each batch of the accepted topic and reports what became of its records. */
-export function paymentsHandler(worker: Worker): PaymentsHandler {
+export function paymentsHandler(worker: Worker, ahead: Ahead): PaymentsHandler {
   const { crashPoints, logger, metrics } = worker;
   const lag = meterLag(metrics);
   const settle = async (batch: RecordBatch) => {
     await crashPoints.reached('worker.polled');
-    await settleAndReport(worker, batch);
+    await settleAndReport(worker, { ...batch, records: ahead.rest(batch) });
   };
   return {
     onLost: ({ partition, from, to, why }) => {
@@ -42,9 +43,15 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
       logger.error(gap, 'Kafka lost accepted records that no worker had read');
     },
     onJoined: () => metrics.joins.count('accepted'),
-    onAssigned: lag.assigned,
+    onAssigned: (partitions) => {
+      lag.assigned(partitions);
+      ahead.assigned(partitions);
+    },
     handle: async (batch) => {
-      lag.at({ ...batch, next: batch.records[0]!.offset });
+      const begun = { ...batch, next: batch.records[0]!.offset };
+      lag.at(begun);
+      ahead.at(begun);
+      await ahead.begun(batch.partition);
       await metrics.batchSeconds.time(
         () => settle(batch),
         () => 'settled',
@@ -53,6 +60,7 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
     },
     onCommitted: async (batch) => {
       lag.at(batch);
+      ahead.passed(batch);
       await crashPoints.reached('worker.offset-committed');
     },
     onSkipped: async (skipped) => lag.at(skipped),
@@ -61,7 +69,7 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
 
 /** Takes a batch to its end and reports what became of its records. @throws in an outage. */
 export async function settleAndReport(worker: Worker, batch: RecordBatch): Promise<void> {
-  report(worker, batch, await settleBatch(worker, batch));
+  reportRecords(worker, batch, await settleBatch(worker, batch));
 }
 
 /** The normal outcomes, logged at `debug` only. */
@@ -85,11 +93,13 @@ const messages: Readonly<Partial<Record<RecordOutcome['outcome'], string>>> = {
 // Enough ids to follow one up; a replay of a whole topic would fill the log with the others.
 const idsShownMax = 10;
 
-function report(
+/** Counts and logs what became of a batch's records, which may all have been done ahead. */
+export function reportRecords(
   { metrics, logger }: Worker,
   { partition, records }: RecordBatch,
   outcomes: readonly RecordOutcome[],
 ): void {
+  if (records.length === 0) return;
   // Kafka's own time of a record, in milliseconds: when the broker got it.
   metrics.recordAge.observe((Date.now() - Number(records[0]!.timestamp)) / 1_000);
   for (const [outcome, some] of Map.groupBy(outcomes, (each) => each.outcome)) {

@@ -25,7 +25,8 @@ import {
   type BrokerConnection,
 } from '@triplock/transport';
 import { readConfig, type Config } from './config.ts';
-import { checkRetention, paymentsHandler } from './consumer.ts';
+import { openAhead, runAhead } from './ahead.ts';
+import { checkRetention, paymentsHandler, reportRecords } from './consumer.ts';
 import { watchContinuity } from './continuity.ts';
 import { durabilityPass, requireDurableLedger } from './durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
@@ -95,8 +96,19 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
 
   const requireWhole = watchServer(worker, store, { config, kafka, service });
 
+  const ahead = openAhead(worker, aheadOf(kafka, topic), {
+    report: (batch, outcomes) => {
+      metrics.ahead.inc(batch.records.length);
+      reportRecords(worker, batch, outcomes);
+    },
+    // oxlint-disable-next-line no-use-before-define -- first called with it
+    onBehind: () => readingAhead.wake(),
+  });
+  const readingAhead = runAhead(ahead, logger);
+  service.onClose('reading ahead', () => readingAhead.stop());
+
   const groupId = config.LEDGER_GROUP;
-  const consumer = runConsumer({ ...kafka, topic, groupId, ...paymentsHandler(worker) });
+  const consumer = runConsumer({ ...kafka, topic, groupId, ...paymentsHandler(worker, ahead) });
   service.onClose('consumer', () => consumer.close());
 
   await openStripeWebhooks(worker, resolver, { config, ...service });
@@ -117,6 +129,11 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     },
   });
 });
+
+/** By the library that reads without a group, which this service has no right to make. */
+function aheadOf(kafka: BrokerConnection, topic: string) {
+  return { ...kafka, clientId: `${kafka.clientId}-ahead`, driver: 'platformatic', topic } as const;
+}
 
 function limitsOf(config: Config): WorkerLimits {
   return {

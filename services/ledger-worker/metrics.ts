@@ -36,6 +36,8 @@ export type RecordMetrics = {
   recordAge: Histogram;
   /** Records of each partition that is this worker's and that it has not finished. */
   lag: Gauge<'partition'>;
+  /** Payments that were done before their turn, while their partition was far behind. */
+  ahead: Counter;
   /** Times that the group was joined. */
   joins: Tally<'accepted'>;
   /** Records that the log lost before they were read, as found when the group was joined. */
@@ -133,6 +135,11 @@ function recordMetrics(registry: Registry): RecordMetrics {
       name: 'triplock_worker_lag_records',
       help: 'Records in the partitions of this worker that it has not finished.',
       labelNames: ['partition'],
+      registers,
+    }),
+    ahead: new Counter({
+      name: 'triplock_worker_ahead_total',
+      help: 'Payments done before their turn, the first of each partner, while a backlog was read.',
       registers,
     }),
     joins: groupJoins(registry, { accepted: 0 }),

@@ -88,7 +88,7 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
  * cannot be reached nothing is published.
  *
  * A PublishRequest carries one ordering key only, so buckets share keys: all events of a bucket
- * have the same key, and the order within a bucket is the one that counts. A dispatcher with
+ * have the same key, and the order within a payment is the one that counts. A dispatcher with
  * another number of keys, as during an upgrade, has other buckets. But once a bucket is its own,
  * what it publishes may overtake what left before under the old key: the inboxes keep what comes
  * early.
@@ -154,7 +154,7 @@ function archiveOnce({ archive }: Dispatcher): (rows: readonly OutboxEvent[]) =>
   };
 }
 
-/** Rows of the buckets that share an ordering key, in order within each. */
+/** Rows of the buckets that share an ordering key, in order within each payment. */
 type RowsOfKey = { key: string; rows: readonly OutboxEvent[] };
 
 /** What came of one key's rows. `failure`: why some still wait. */

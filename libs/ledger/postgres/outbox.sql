@@ -120,10 +120,25 @@ RETURNING event.event_id
 --
 -- $1 how far rows are counted, $2 only what was made before then. Always one row.
 --
--- A backlog makes this no slower: the counts end at $1, and the oldest is looked up per bucket, at
--- the head of an index. Only held events are walked over. The caller turns off plans that read a
--- whole index or table first, which PostgreSQL prefers while its statistics do not know of the
+-- A backlog makes this no slower: the counts end at $1, and the oldest is looked up per bucket and
+-- partner, at the head of an index. Only held events are walked over. The caller turns off plans
+-- that read a whole index or table first, which PostgreSQL prefers while its statistics do not know of the
 -- backlog yet.
+WITH RECURSIVE waiting (bucket, partner_id) AS (
+  (
+    SELECT bucket, partner_id FROM ledger.outbox WHERE state = 'pending'
+    ORDER BY bucket, partner_id LIMIT 1
+  )
+  UNION ALL
+  SELECT next.bucket, next.partner_id
+  FROM waiting
+  CROSS JOIN LATERAL (
+    SELECT pending.bucket, pending.partner_id FROM ledger.outbox AS pending
+    WHERE pending.state = 'pending'
+      AND (pending.bucket, pending.partner_id) > (waiting.bucket, waiting.partner_id)
+    ORDER BY pending.bucket, pending.partner_id LIMIT 1
+  ) AS next
+)
 SELECT
   (
     SELECT count(*) FROM (
@@ -133,7 +148,7 @@ SELECT
         WHERE parked.payment_id = event.payment_id AND parked.state = 'parked'
           AND parked.order_id < event.order_id
       )
-      ORDER BY bucket, order_id
+      ORDER BY bucket, partner_id, order_id
       LIMIT $1
     ) AS counted
   )::integer AS rows,
@@ -153,18 +168,18 @@ SELECT
     ) AS counted
   )::integer AS held,
   coalesce(extract(epoch FROM now() - min(head.created_at)), 0)::float8 AS oldest_seconds
-FROM ledger.outbox_leases AS lease
-LEFT JOIN LATERAL (
+FROM waiting
+CROSS JOIN LATERAL (
   SELECT created_at FROM ledger.outbox AS event
-  WHERE bucket = lease.bucket AND state = 'pending' AND created_at < $2::timestamptz
-    AND NOT EXISTS (
+  WHERE bucket = waiting.bucket AND partner_id = waiting.partner_id AND state = 'pending'
+    AND created_at < $2::timestamptz AND NOT EXISTS (
       SELECT FROM ledger.outbox AS parked
       WHERE parked.payment_id = event.payment_id AND parked.state = 'parked'
         AND parked.order_id < event.order_id
     )
   ORDER BY order_id
   LIMIT 1
-) AS head ON true
+) AS head
 
 -- name: server
 -- Which server answers, by the name that lease-buckets.sql gives it.

@@ -296,3 +296,31 @@ test('whoever listens to the outbox is told of what the ledger has committed', a
   await listening;
   assert.deepEqual(await Promise.all(tellings), [0, 1]);
 });
+
+test('a partner’s backlog is in front of nobody else’s events, and each payment keeps its order', async (context) => {
+  const { outbox, append, worker } = await openUnderTest(context);
+  const { txnId: much } = aPayment();
+  const little = aPayment({ partner: 'globex' });
+  for (let n = 0; n < 40; n += 1) await append(much);
+  // In the same bucket, written last.
+  const bucket = bucketOf(much, bucketCount);
+  const of = (sequence: number) => deriveId('event', little.txnId, String(sequence)) as EventId;
+  const byGlobex = appendSql.replace(`'acme'`, `'globex'`);
+  for (const sequence of [1, 2]) {
+    await worker.query(byGlobex, [of(sequence), little.txnId, bucket, sequence]);
+  }
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const taken = await outbox.take([leases[bucket]!], 6);
+  assert.deepEqual(
+    taken.map(({ subject, sequence }) => [subject === much ? 'acme' : 'globex', sequence]),
+    [
+      ['acme', 1],
+      ['globex', 1],
+      ['acme', 2],
+      ['globex', 2],
+      ['acme', 3],
+      ['acme', 4],
+    ],
+  );
+  assert.ok((await outbox.pending()).oldestSeconds >= 0);
+});

@@ -1,5 +1,5 @@
 import { driverOf, openInquiry, type Inquiry } from './brokers.ts';
-import type { BrokerConnection, ReceivedRecord, Stretch } from './driver.ts';
+import type { BrokerConnection, ReceivedRecord, Stretch, Wanted } from './driver.ts';
 import { partitionOfKey } from './producer.ts';
 
 /** Records of one key, in order. */
@@ -91,7 +91,19 @@ async function scan(
   const records: ReceivedRecord[] = [];
   const take = (read: readonly ReceivedRecord[]) => void records.push(...read.filter(isWanted));
   const reading = { stretches: wanted, take, withinMs: scanMaxMs };
-  const driver = await driverOf(options);
-  await driver.readStretches(options, reading);
+  await readStretches(options, reading);
   return records;
+}
+
+/**
+ * Reads stretches of a topic, each in its order; commits nothing and leaves no group behind.
+ *
+ * @throws when that takes longer than it may, or one is in the log no more.
+ */
+export async function readStretches(
+  options: BrokerConnection & { topic: string },
+  wanted: Wanted,
+): Promise<void> {
+  const driver = await driverOf(options);
+  await driver.readStretches(options, wanted);
 }

@@ -42,7 +42,8 @@ import {
   runConsumer,
   type ReceivedRecord,
 } from '@triplock/transport';
-import { paymentsHandler } from '../consumer.ts';
+import { openAhead, type AheadLimits } from '../ahead.ts';
+import { paymentsHandler, reportRecords } from '../consumer.ts';
 import { workerMetrics } from '../metrics.ts';
 import { openPosting } from '../posting.ts';
 import { resolverPass } from '../resolver.ts';
@@ -78,7 +79,7 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   context.after(() => log.close());
 
   /** Starts a worker: one of a new group reads the topic from its beginning. */
-  const work = (wish: { groupId?: string; databaseUrl?: string } & Partial<Charging> = {}) => {
+  const work = (wish: WorkerWish = {}) => {
     const groupId = wish.groupId ?? testNamespace('worker');
     const url = wish.databaseUrl ?? store.url('triplock_ledger');
     const { provider = nobody, handOverMs = 10_000, slotsMax = 16 } = wish;
@@ -86,7 +87,20 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     const deadLetters = openDeadLetters({ ...kafka, topic: dead.topic });
     const worker = openWorker(url, { ...charging, deadLetters });
     const consumed = { ...kafka, topic: accepted.topic, groupId };
-    const consumer = runConsumer({ ...consumed, ...paymentsHandler(worker) });
+    const ahead = openAhead(
+      worker,
+      { ...kafka, topic: accepted.topic, driver: 'platformatic' },
+      { report: (batch, outcomes) => reportRecords(worker, batch, outcomes), onBehind: () => {} },
+      wish.ahead,
+    );
+    const handler = paymentsHandler(worker, ahead);
+    const held = wish.until ?? Promise.resolve();
+    const handle: typeof handler.handle = async (batch) => {
+      ahead.at({ ...batch, next: batch.records[0]!.offset });
+      await held;
+      await handler.handle(batch);
+    };
+    const consumer = runConsumer({ ...consumed, ...handler, handle });
     const offsets = openTopicOffsets(consumed);
     context.after(async () => {
       await consumer.close();
@@ -98,7 +112,7 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
         assert.deepEqual(await offsets.committed(), await offsets.end());
         return true;
       });
-    return { ...worker, worker, groupId, consumer, offsets, allCommitted };
+    return { ...worker, worker, groupId, consumer, offsets, allCommitted, ahead };
   };
   return {
     work,
@@ -112,6 +126,15 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     deadLetters: readAll(context, { ...kafka, topic: dead.topic }),
   };
 }
+
+type WorkerWish = {
+  groupId?: string;
+  databaseUrl?: string;
+  /** Who reads ahead does so on demand, and by the usual limits nothing in a test. */
+  ahead?: AheadLimits;
+  /** It has its first batch, and does nothing of it before this resolves. */
+  until?: Promise<void>;
+} & Partial<Charging>;
 
 /** Settings of a worker process on given topics; of the group nobody is a member yet. */
 export function settingsOf(

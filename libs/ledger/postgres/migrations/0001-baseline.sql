@@ -209,7 +209,8 @@ CREATE TABLE ledger.outbox (
     CHECK ((state = 'published') = (published_at IS NOT NULL AND published_epoch IS NOT NULL))
 );
 
-CREATE INDEX outbox_pending ON ledger.outbox (bucket, order_id) WHERE state = 'pending';
+CREATE INDEX outbox_pending ON ledger.outbox (bucket, partner_id, order_id)
+  WHERE state = 'pending';
 CREATE INDEX outbox_parked ON ledger.outbox (payment_id, order_id) WHERE state = 'parked';
 -- Read oldest first by the reaper, and by whoever publishes again what was published since a time.
 CREATE INDEX outbox_published ON ledger.outbox (published_at) WHERE state = 'published';
