@@ -122,8 +122,8 @@ RETURNING event.event_id
 --
 -- A backlog makes this no slower: the counts end at $1, and the oldest is looked up per bucket and
 -- partner, at the head of an index. Only held events are walked over. The caller turns off plans
--- that read a whole index or table first, which PostgreSQL prefers while its statistics do not know of the
--- backlog yet.
+-- that read a whole index or table first, which PostgreSQL prefers while its statistics do not know
+-- of the backlog yet.
 WITH RECURSIVE waiting (bucket, partner_id) AS (
   (
     SELECT bucket, partner_id FROM ledger.outbox WHERE state = 'pending'
