@@ -4,8 +4,8 @@ import type { Config } from './config.ts';
 import type { FlowWatch } from './flow/flow.ts';
 import type { Html } from './html/html.ts';
 import type { ConsoleMetrics } from './metrics.ts';
+import type { Schema } from './edge/schema.ts';
 import type { Streams } from './edge/streams.ts';
-import type { words } from './html/words.ts';
 import { roles, type Role } from '@triplock/inspect';
 
 /** Whether one of this role may do what needs that one. */
@@ -107,21 +107,37 @@ export type Prepared = {
   perform(console: Console, actor: Actor): Promise<Acted>;
 };
 
-/** A kind of act: who may do it, and what its fields say; its label is among the words. */
+/** A kind of act: what it is called, who may do it, and what it asks. */
 export type KindOfAct = {
+  /** On its button, in a title, and in the description of the API. */
+  label: string;
   role: Role;
   /** Where it cannot be done. */
   except?: Route['except'];
+  /** What it is asked by, besides a reason; a text describes one, which is a text then. */
+  fields: Readonly<Record<string, string | Schema>>;
   /** The page on which one sees what came of it; its record where there is none. */
   then?: `/${string}`;
   /** @throws CommandError that says what is wrong with the fields. */
   prepare(fields: URLSearchParams): Prepared;
 };
 
+/** A page that the navigation leads to. */
+export type Section =
+  | 'flow'
+  | 'payments'
+  | 'dead-letters'
+  | 'webhooks'
+  | 'settlements'
+  | 'partners'
+  | 'audit'
+  | 'acts'
+  | 'break';
+
 /** What a route answers; how it looks on the wire is the server's matter. */
 export type Answer =
   /** A whole page; its frame is the layout's. */
-  | { is: 'page'; title: string; main: Html; section?: keyof typeof words.pages; status?: number }
+  | { is: 'page'; title: string; main: Html; section?: Section; status?: number }
   /** A piece that replaces another one of a page that is open. */
   | { is: 'fragment'; html: Html }
   /** As JSON, bigints as numbers or texts as the commands' `--json` has them. */
@@ -149,21 +165,21 @@ export class Refusal extends Error {
   }
 }
 
-/** Every kind of refusal, with its status; titles are among the console's words. */
+/** Every kind of refusal, with its status and what is said of it. */
 export const refusals = {
-  invalid_request: 400,
-  unauthorized: 401,
-  forbidden: 403,
-  not_ours: 403,
-  not_found: 404,
-  method_not_allowed: 405,
-  conflict: 409,
-  form_reused: 409,
-  body_too_large: 413,
-  unsupported_media_type: 415,
-  misdirected: 421,
-  rate_limited: 429,
-  internal_error: 500,
-  unavailable: 503,
-} as const satisfies Record<keyof typeof words.refusals.titles, number>;
+  invalid_request: { status: 400, title: 'This cannot be asked for' },
+  unauthorized: { status: 401, title: 'Log in first' },
+  forbidden: { status: 403, title: 'Your role may not do this' },
+  not_ours: { status: 403, title: 'This did not come from a page of this console' },
+  not_found: { status: 404, title: 'There is no such thing' },
+  method_not_allowed: { status: 405, title: 'This path does not take that' },
+  conflict: { status: 409, title: 'Somebody was faster' },
+  form_reused: { status: 409, title: 'This form was sent for something else' },
+  body_too_large: { status: 413, title: 'That is too long' },
+  unsupported_media_type: { status: 415, title: 'This form of body is not taken' },
+  misdirected: { status: 421, title: 'This console has another address' },
+  rate_limited: { status: 429, title: 'Too many tries' },
+  internal_error: { status: 500, title: 'This did not work' },
+  unavailable: { status: 503, title: 'A part of the system is away' },
+} as const;
 export type RefusalCode = keyof typeof refusals;

@@ -9,7 +9,6 @@ import { createConsoleServer } from './edge/server.ts';
 import { operatorConsole } from './service.ts';
 import { openSessions } from './edge/sessions.ts';
 import { shareStreams, streamShares } from './edge/streams.ts';
-import { words } from './html/words.ts';
 
 await runService(operatorConsole, readConfig, async (config, service) => {
   const { logger } = service;
@@ -65,7 +64,10 @@ function refusingWhenAway(database: Database, logger: Logger): Database {
   const orRefuse = (error: unknown): never => {
     if (error instanceof Refusal || databaseErrorKind(error) !== 'transient') throw error;
     logger.warn({ err: error }, 'the database did not answer');
-    throw new Refusal('unavailable', words.away);
+    throw new Refusal(
+      'unavailable',
+      'PostgreSQL does not answer. Nothing is lost by that: load this again when it is back.',
+    );
   };
   return {
     ...database,

@@ -12,10 +12,7 @@ import {
 import { html, type Html, type Shown } from '../html/html.ts';
 import { actNames, kindsOfActs, type ActName } from './kinds-of-acts.ts';
 import { facts, linked, state, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 import { findAct, type RecordedAct, listActs } from '@triplock/inspect';
-
-const say = words.acts;
 
 /** The record of acts, and every kind of act as a form's target and as a path of the API. */
 export const actRoutes: readonly Route[] = [
@@ -52,7 +49,7 @@ export function actForm(
   const buttons = names.map(
     (name) =>
       html`<button name="form" value="${crypto.randomUUID()}" formaction="/acts/${name}">
-        ${say.labels[name]}
+        ${kindsOfActs[name].label}
       </button>`,
   );
   return html`<form class="act" method="post" action="/acts/${first}">
@@ -60,7 +57,7 @@ export function actForm(
       ([field, value]) => html`<input type="hidden" name="${field}" value="${value}" />`,
     )}
     ${inputs}
-    <label>${say.reason} <input name="reason" required maxlength="500" autocomplete="off" /></label>
+    <label>Reason <input name="reason" required maxlength="500" autocomplete="off" /></label>
     ${buttons}
   </form>`;
 }
@@ -69,7 +66,7 @@ export function actForm(
 export function foldedForm(
   session: Session,
   name: ActName,
-  { summary = say.labels[name], ...form }: FormOfAct & { summary?: string } = {},
+  { summary = kindsOfActs[name].label, ...form }: FormOfAct & { summary?: string } = {},
 ): Html | undefined {
   const shown = actForm(session, name, form);
   if (shown === undefined) return undefined;
@@ -90,11 +87,11 @@ function byForm(name: ActName) {
     const main = html`<p>${asked.detail}</p>
       <p>
         <label
-          >${say.shownOnce} <output><code>${asked.secret}</code></output></label
+          >Shown this once <output><code>${asked.secret}</code></output></label
         >
       </p>
-      <p><a href="/acts/${asked.id}">${say.record}</a></p>`;
-    return { is: 'page', title: say.labels[name], main };
+      <p><a href="/acts/${asked.id}">The record of this act</a></p>`;
+    return { is: 'page', title: kindsOfActs[name].label, main };
   };
 }
 
@@ -114,7 +111,9 @@ async function readActs({ records }: Console, visit: Visit): Promise<Answer> {
 /** @throws Refusal where the cursor is none of this list. */
 async function actsFor(records: Console['records'], { query }: Visit) {
   const cursor = query.get('before');
-  if (cursor !== null && !isNumber(cursor)) throw new Refusal('invalid_request', say.badCursor);
+  if (cursor !== null && !isNumber(cursor)) {
+    throw new Refusal('invalid_request', 'before must be the number of an act.');
+  }
   const [act, target, by] = ['act', 'target', 'by'].map((name) => query.get(name) || undefined);
   const acts = await listActs(records, {
     limit: actsOnPage + 1,
@@ -131,7 +130,7 @@ const isNumber = (text: string) => /^[1-9]\d{0,17}$/.test(text);
 async function oneAct({ records }: Console, { params }: Visit): Promise<RecordedAct> {
   const id = params['id'] ?? '';
   const act = isNumber(id) ? await findAct(records, BigInt(id)) : undefined;
-  if (act === undefined) throw new Refusal('not_found', say.notFound);
+  if (act === undefined) throw new Refusal('not_found', 'No act has this number.');
   return act;
 }
 
@@ -143,9 +142,12 @@ async function showActs(console: Console, visit: Visit): Promise<Answer> {
   const { data, has_more: hasMore } = await actsFor(console.records, visit);
   const query = new URLSearchParams(visit.query);
   query.set('before', String(data.at(-1)?.id ?? ''));
-  const main = html`${actTable(data, { caption: say.title, empty: say.empty })}
-  ${hasMore && html`<p class="below"><a class="button" href="/acts?${query.toString()}">${say.older}</a></p>`}`;
-  return { is: 'page', title: say.title, section: 'acts', main };
+  const main = html`${actTable(data, { caption: 'Acts', empty: 'Nobody has done anything yet.' })}
+  ${
+    hasMore &&
+    html`<p class="below"><a class="button" href="/acts?${query.toString()}">Older acts</a></p>`
+  }`;
+  return { is: 'page', title: 'Acts', section: 'acts', main };
 }
 
 /** Acts in a table, as they come. */
@@ -161,30 +163,31 @@ export function actTable(
     time(act.begunAt),
     outcomeOf(act),
   ]);
-  return table(caption, say.heads, { rows, empty });
+  return table(caption, ['Act', 'On', 'By', 'Reason', 'Begun', 'Outcome'], { rows, empty });
 }
 
 async function showAct(console: Console, visit: Visit): Promise<Answer> {
   const act = await oneAct(console, visit);
-  const names = say.facts;
   const main = html`${facts([
-      [names.on, act.target],
-      [names.by, say.byAs(act.by, act.role)],
-      [names.why, act.why],
-      [names.begun, time(act.begunAt, 'milliseconds')],
-      [names.outcome, outcomeOf(act)],
-      [names.finished, act.finishedAt && time(act.finishedAt, 'milliseconds')],
+      ['On', act.target],
+      ['By', `${act.by} (${act.role})`],
+      ['Reason', act.why],
+      ['Begun', time(act.begunAt, 'milliseconds')],
+      ['Outcome', outcomeOf(act)],
+      ['Finished', act.finishedAt && time(act.finishedAt, 'milliseconds')],
     ])}
     ${
       act.detail !== '' &&
-      html`<h2>${names.detail}</h2>
+      html`<h2>What came of it</h2>
         <p class="lines">${linked(act.detail)}</p>`
     }
-    <p><a href="/acts">${say.all}</a></p>`;
-  return { is: 'page', title: say.one(act.id, act.act), section: 'acts', main };
+    <p><a href="/acts">All acts</a></p>`;
+  return { is: 'page', title: `Act ${act.id}: ${act.act}`, section: 'acts', main };
 }
 
 /** Of an act that is not finished nobody knows more than that it began. */
 function outcomeOf({ outcome }: RecordedAct): Html {
-  return outcome === 'begun' ? html`${state(outcome)} ${say.unknownEnd}` : state(outcome);
+  return outcome === 'begun'
+    ? html`${state(outcome)} what came of it is not known`
+    : state(outcome);
 }

@@ -1,11 +1,8 @@
-import { wordsOf, CommandError } from '@triplock/command';
-import { kindsOfActs, type ActName } from './kinds-of-acts.ts';
+import { CommandError } from '@triplock/command';
+import { kindsOfActs, outcomeUnknown, type ActName } from './kinds-of-acts.ts';
 import { Refusal, type Acted, type Console, type Visit } from '../console.ts';
 import * as json from '../edge/schema.ts';
-import { words } from '../html/words.ts';
 import { beginAct, finishAct, type RecordedAct, type ActOutcome } from '@triplock/inspect';
-
-const say = words.acts;
 
 /** What came of asking for an act. */
 export type AskedAct =
@@ -38,15 +35,20 @@ export async function runAct(console: Console, name: ActName, visit: Visit): Pro
   const why = reasonIn(fields);
   // Of a button that has a field already, its form is in its address.
   const form = fields.get('form') ?? visit.query.get('form') ?? crypto.randomUUID();
-  if (!formId.test(form)) throw new Refusal('invalid_request', say.badForm);
+  if (!formId.test(form)) throw new Refusal('invalid_request', 'form must be a UUID.');
   const prepared = refusing(() => kind.prepare(fields));
   if (prepared.target.length > targetMax) {
-    throw new Refusal('invalid_request', say.tooMuch);
+    throw new Refusal('invalid_request', 'That is too much for one act: choose less.');
   }
   const { operator: by, role } = session;
   const begun = await beginAct(console.records, { form, act: name, by, role, why, ...prepared });
   const { id } = begun;
-  if (begun.outcome === 'other-act') throw new Refusal('form_reused', say.otherAct(id));
+  if (begun.outcome === 'other-act') {
+    throw new Refusal(
+      'form_reused',
+      `This form began act ${id}, on something else or by somebody else, so nothing was done now: open the page anew, or choose another form.`,
+    );
+  }
   if (begun.outcome === 'asked-before') return { outcome: begun.outcome, id };
   await console.crashPoints.reached('console.act-begun');
   const acted = await perform(console, name, () => prepared.perform(console, { by, why }));
@@ -66,15 +68,15 @@ async function perform(console: Console, name: ActName, work: () => Promise<Acte
       return { outcome: 'refused' as const, detail: error.message, result: null };
     }
     console.logger.warn({ err: error, act: name }, 'what became of an act is unknown');
-    return { outcome: 'unknown' as const, detail: say.partAway(wordsOf(error)), result: null };
+    return { outcome: 'unknown' as const, detail: outcomeUnknown(error), result: null };
   }
 }
 
 function reasonIn(fields: URLSearchParams): string {
   const why = (fields.get('reason') ?? '').trim().toWellFormed();
-  if (why === '') throw new Refusal('invalid_request', say.noReason);
+  if (why === '') throw new Refusal('invalid_request', 'Give a reason: it is kept with the act.');
   if (why.length > whyMax) {
-    throw new Refusal('invalid_request', say.longReason(whyMax));
+    throw new Refusal('invalid_request', `Give a reason of at most ${whyMax} characters.`);
   }
   return why;
 }

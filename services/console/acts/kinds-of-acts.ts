@@ -34,11 +34,21 @@ import {
 } from '@triplock/inspect';
 import { CommandError, timeOf, UsageError, wordsOf, count } from '@triplock/command';
 import { breakingActs } from '../break/break-acts.ts';
+import type { Config } from '../config.ts';
 import type { Acted, Console, KindOfAct, Prepared } from '../console.ts';
+import * as json from '../edge/schema.ts';
 import { maskedIn } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 
-const say = words.acts;
+const notTried = 'not tried: a part of the system was away before its turn';
+
+/** What is said of what broke on the way. */
+export function outcomeUnknown(error: unknown): string {
+  return `a part of the system is away, so this may have been done or not: ${wordsOf(error)}`;
+}
+
+function onlyLooks({ INSTANCE_NAME: instance }: Config, setting: string): UsageError {
+  return new UsageError(`${setting} is not set: ${instance} only looks`);
+}
 
 /** Dead letters of one act: as many as its record can name (48 characters each, 2 000 in all). */
 export const lettersMax = 40;
@@ -46,30 +56,84 @@ export const lettersMax = 40;
 /** How long an audit that a page asks for waits for what is in flight. */
 const auditWaitMs = 5_000;
 
+const letters = { ...json.listOf(json.text), minItems: 1, maxItems: lettersMax };
+const yesOrNo = (description: string) => ({ ...json.text, enum: ['yes', 'no'], description });
+
 /** Every kind of act, by the functions of the operators' commands. */
 export const kindsOfActs = {
-  'dead-letters.redrive': { role: 'operator', prepare: prepareRedrive },
-  'dead-letters.dismiss': { role: 'operator', prepare: prepareDismissal },
-  'webhooks.redeliver': { role: 'operator', prepare: prepareRedelivery },
-  'webhooks.redeliver-window': { role: 'operator', prepare: prepareWindow },
-  'audit.run': { role: 'operator', prepare: prepareAudit },
-  'losses.acknowledge': { role: 'operator', prepare: prepareLoss },
-  'payments.give-back': { role: 'admin', prepare: prepareGiveBack },
-  'partners.add': { role: 'admin', prepare: partnerAct(addPartner) },
-  'partners.rotate-key': { role: 'admin', prepare: partnerAct(rotateKey) },
-  'partners.revoke-key': {
+  'dead-letters.redrive': {
+    label: 'Redrive',
+    role: 'operator',
+    fields: { id: letters, again: yesOrNo('also what was before') },
+    prepare: prepareRedrive,
+  },
+  'dead-letters.dismiss': {
+    label: 'Dismiss',
+    role: 'operator',
+    fields: { id: letters },
+    prepare: prepareDismissal,
+  },
+  'webhooks.redeliver': {
+    label: 'Redeliver',
+    role: 'operator',
+    fields: { partner: 'whose', id: 'a webhook-id' },
+    prepare: prepareRedelivery,
+  },
+  'webhooks.redeliver-window': {
+    label: 'Redeliver what was given up',
+    role: 'operator',
+    fields: { partner: 'whose', since: 'made from then on', until: 'before' },
+    prepare: prepareWindow,
+  },
+  'audit.run': {
+    label: 'Run the audit now',
+    role: 'operator',
+    fields: {},
+    prepare: prepareAudit,
+  },
+  'losses.acknowledge': {
+    label: 'Acknowledge',
+    role: 'operator',
+    fields: { id: 'the number of the loss' },
+    prepare: prepareLoss,
+  },
+  'payments.give-back': {
+    label: 'Give back',
     role: 'admin',
+    fields: { id: 'of a card payment that has ended' },
+    prepare: prepareGiveBack,
+  },
+  'partners.add': {
+    label: 'Add a partner',
+    role: 'admin',
+    fields: { partner: 'its name, of a-z, 0-9 and -' },
+    prepare: partnerAct(addPartner),
+  },
+  'partners.rotate-key': {
+    label: 'Make a key',
+    role: 'admin',
+    fields: { partner: 'whose' },
+    prepare: partnerAct(rotateKey),
+  },
+  'partners.revoke-key': {
+    label: 'Revoke a key',
+    role: 'admin',
+    fields: { partner: 'whose', prefix: 'the beginning of the key' },
     prepare: partnerAct((id, fields) => revokeKey(id, prefixIn(fields)), 'prefix'),
   },
   'partners.card-numbers': {
+    label: 'Say whether card numbers are allowed',
     role: 'admin',
+    fields: { partner: 'whose', allowed: yesOrNo('card numbers in texts') },
     prepare: partnerAct(
       (id, fields) => setCardNumbers(id, isYes(fields, 'allowed') ? cardNumbersEverywhere : []),
       'allowed',
     ),
   },
   'partners.rotate-secret': {
+    label: 'Make a new secret',
     role: 'admin',
+    fields: { partner: 'whose', endpoint: 'its id', again: yesOrNo('even early') },
     prepare: partnerAct(
       (id, fields) => rotateSecret(id, endpointIn(fields), whenIn(fields)),
       'endpoint',
@@ -88,14 +152,14 @@ export const actNames = Object.keys(kindsOfActs) as ActName[];
 function lettersIn(fields: URLSearchParams): DeadLetterId[] {
   const ids = [...new Set(fields.getAll('id'))].map(parseDeadLetterId);
   if (ids.length > 0 && ids.length <= lettersMax) return ids;
-  throw new UsageError(say.chooseLetters(lettersMax));
+  throw new UsageError(`choose 1 to ${lettersMax} dead letters`);
 }
 
 function prepareRedrive(fields: URLSearchParams): Prepared {
   const ids = lettersIn(fields);
   const again = isAgain(fields);
   return {
-    target: [...ids.map(renderDeadLetterId), ...(again ? [say.again] : [])].join(' '),
+    target: [...ids.map(renderDeadLetterId), ...(again ? ['again'] : [])].join(' '),
     async perform(console, { by, why }) {
       const { config } = console;
       refusePendingInSpanner(config, ids);
@@ -141,7 +205,7 @@ async function actOnEach<Id extends DeadLetterId, Result extends { outcome: stri
       lines.push(`${id}: ${maskCardNumbers(text)}`);
     };
     if (any('unknown')) {
-      tell({ outcome: 'not-tried' }, say.notTried);
+      tell({ outcome: 'not-tried' }, notTried);
       continue;
     }
     try {
@@ -150,7 +214,7 @@ async function actOnEach<Id extends DeadLetterId, Result extends { outcome: stri
     } catch (error) {
       const isRefused = error instanceof CommandError;
       if (!isRefused) logger.warn({ err: error, letter: id }, 'what became of it is unknown');
-      const text = isRefused ? error.message : say.partAway(wordsOf(error));
+      const text = isRefused ? error.message : outcomeUnknown(error);
       tell({ outcome: isRefused ? 'refused' : 'unknown' }, text);
     }
   }
@@ -169,7 +233,7 @@ function prepareWindow(fields: URLSearchParams): Prepared {
   const since = timeOf(fields.get('since') || undefined, { option: 'since' });
   const until = timeOf(fields.get('until') || undefined, { option: 'until' });
   if (since !== undefined && until !== undefined && since >= until) {
-    throw new UsageError(say.badWindow);
+    throw new UsageError('until is not after since');
   }
   const window = { partner, ...(since && { since }), ...(until && { until }) };
   const [from, to] = [since, until].map((each) => each?.toISOString() ?? '');
@@ -178,7 +242,7 @@ function prepareWindow(fields: URLSearchParams): Prepared {
     async perform(console, actor) {
       const database = operatorsDatabase(console);
       const redriven = await redriveWindow({ database }, window, actor);
-      const detail = say.givenBack(count(redriven, 'webhook'), partner);
+      const detail = `${count(redriven, 'webhook')} of ${partner} given back to the senders`;
       return { outcome: redriven > 0 ? 'done' : 'nothing', detail, result: { redriven } };
     },
   };
@@ -191,7 +255,7 @@ function prepareRedelivery(fields: URLSearchParams): Prepared {
   const partnerId = partnerIdOf(fields.get('partner') ?? undefined);
   const id = fields.get('id') ?? '';
   const [, eventId, ordinal = '1'] = deliveryId.exec(id) ?? [];
-  if (eventId === undefined) throw new UsageError(say.badDelivery);
+  if (eventId === undefined) throw new UsageError('id must be that of a delivery');
   return {
     target: `${partnerId} ${id}`,
     async perform(console) {
@@ -199,16 +263,16 @@ function prepareRedelivery(fields: URLSearchParams): Prepared {
       const asked = { partnerId, eventId: eventId as EventId, ordinal: Number(ordinal) };
       const delivery = await deliveries.redeliver(asked);
       if (delivery === undefined) {
-        return { outcome: 'nothing', detail: say.noDelivery(partnerId), result: null };
+        return { outcome: 'nothing', detail: `${partnerId} has no such delivery`, result: null };
       }
-      return { outcome: 'done', detail: say.isNow(delivery.state), result: delivery };
+      return { outcome: 'done', detail: `it is ${delivery.state}`, result: delivery };
     },
   };
 }
 
 function prepareAudit(): Prepared {
   return {
-    target: say.everyLayer,
+    target: 'every layer',
     async perform({ config }) {
       const { AUDITOR_URL: auditorUrl } = required(config, 'AUDITOR_URL');
       const report = await askAuditor({
@@ -218,7 +282,7 @@ function prepareAudit(): Prepared {
         progress: () => undefined,
       });
       const found = report.drift.map(({ check, ids }) => `${check}: ${ids.join(' ')}`);
-      const detail = report.ok ? say.noDrift : [say.drift, ...found].join('\n');
+      const detail = report.ok ? 'no drift' : ['drift', ...found].join('\n');
       return { outcome: 'done', detail, result: report };
     },
   };
@@ -244,7 +308,7 @@ function prepareLoss(fields: URLSearchParams): Prepared {
  */
 function prepareGiveBack(fields: URLSearchParams): Prepared {
   const txnId = fields.get('id')?.toLowerCase() ?? '';
-  if (!isTxnId(txnId)) throw new UsageError(say.badPayment);
+  if (!isTxnId(txnId)) throw new UsageError('id must be that of a payment');
   return {
     target: txnId,
     async perform(console, actor) {
@@ -252,7 +316,7 @@ function prepareGiveBack(fields: URLSearchParams): Prepared {
       const records = operatorsDatabase(console);
       const { OPERATOR_STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
       if (apiKey === undefined) {
-        throw new UsageError(say.onlyLooks('OPERATOR_STRIPE_API_KEY', config.INSTANCE_NAME));
+        throw onlyLooks(config, 'OPERATOR_STRIPE_API_KEY');
       }
       const provider = openGiver({ apiKey, apiUrl });
       const intents: { intentId: string; act: ToDo['act']; outcome: Acted['outcome'] }[] = [];
@@ -266,18 +330,19 @@ function prepareGiveBack(fields: URLSearchParams): Prepared {
         for (const each of await findToGiveBack(database, provider, txnId)) {
           const found = `${each.intentId} ${each.why}`;
           if (each.act === 'none' || was('unknown')) {
-            tell(each, 'nothing', each.act === 'none' ? found : `${found}: ${say.notTried}`);
+            tell(each, 'nothing', each.act === 'none' ? found : `${found}: ${notTried}`);
             continue;
           }
           const acted = await orWhyNot(giveBackOne(records, { provider, txnId }, each, actor));
-          tell(each, acted.outcome, acted.why ?? `${found}: ${say.isDone}`);
+          tell(each, acted.outcome, acted.why ?? `${found}: done`);
         }
       } catch (error) {
         if (!(error instanceof UnknownOutcomeError)) throw error;
         return { outcome: 'unknown', detail: maskCardNumbers(error.message), result: null };
       }
       const outcome = (['unknown', 'done', 'refused'] as const).find(was) ?? 'nothing';
-      const detail = lines.length === 0 ? say.noIntents : lines.join('\n');
+      const detail =
+        lines.length === 0 ? 'the provider has shown no intent of it' : lines.join('\n');
       return { outcome, detail, result: { payment: txnId, intents } };
     },
   };
@@ -319,10 +384,10 @@ function partnerAct(act: PartnerAct, field?: 'endpoint' | 'allowed' | 'prefix') 
     const id = partnerIdOf(fields.get('partner') ?? undefined);
     const acting = act(id, fields);
     return {
-      target: `${id} ${differing(id, field, fields)} ${isAgain(fields) ? say.again : ''}`.trim(),
+      target: `${id} ${differing(id, field, fields)} ${isAgain(fields) ? 'again' : ''}`.trim(),
       async perform({ config, acting: { partners } }, actor) {
         if (partners === undefined) {
-          throw new UsageError(say.onlyLooks('PARTNERS_DATABASE_URL', config.INSTANCE_NAME));
+          throw onlyLooks(config, 'PARTNERS_DATABASE_URL');
         }
         const registry = openPartnerRegistry(partners);
         const work = { config, database: partners, actor: () => actor };
@@ -352,7 +417,7 @@ const whenIn = (fields: URLSearchParams) => {
 function isYes(fields: URLSearchParams, name: string, unsaid?: 'no'): boolean {
   const word = fields.get(name) ?? unsaid;
   if (word === 'yes' || word === 'no') return word === 'yes';
-  throw new UsageError(say.yesOrNo(name));
+  throw new UsageError(`${name} must be "yes" or "no"`);
 }
 
 const isAgain = (fields: URLSearchParams) => isYes(fields, 'again', 'no');
@@ -360,11 +425,11 @@ const isAgain = (fields: URLSearchParams) => isYes(fields, 'again', 'no');
 function prefixIn(fields: URLSearchParams): string {
   const prefix = fields.get('prefix') ?? '';
   if (prefix.length >= 4 && prefix.length <= 100) return prefix;
-  throw new UsageError(say.badPrefix);
+  throw new UsageError('prefix must be the beginning of a key, of 4 characters or more');
 }
 
 /** @throws UsageError where the console was given no role to act by. */
 function operatorsDatabase({ config, acting: { operator } }: Console) {
   if (operator !== undefined) return operator;
-  throw new UsageError(say.onlyLooks('OPERATOR_DATABASE_URL', config.INSTANCE_NAME));
+  throw onlyLooks(config, 'OPERATOR_DATABASE_URL');
 }

@@ -46,6 +46,10 @@ const answersWithinMs = 120_000;
 const looksWithinMs = 3_000;
 const askAgainMs = 2_000;
 
+/** What is said where a system has no agent. */
+export const noAgent =
+  'This system has no agent that could run or kill anything: it runs in containers, or was not brought up by npm run up or npm run demo.';
+
 /** The agent of the settings, if there is one. */
 export function agentIn({ CONSOLE_AGENT_URL: url, CONSOLE_AGENT_TOKEN: token }: Config) {
   return url === undefined || token === undefined ? undefined : { url, token };

@@ -1,6 +1,7 @@
 import {
   agentIn,
   lookAtAgent,
+  noAgent,
   watchAgent,
   type AgentView,
   type Breakable,
@@ -20,7 +21,6 @@ import {
 import { html, type Html, type Shown } from '../html/html.ts';
 import { breakingActs } from './break-acts.ts';
 import { id, seconds, state, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 import {
   type KnownScenario,
   missingGuardNames,
@@ -28,7 +28,8 @@ import {
   knownScenarios,
 } from '@triplock/inspect';
 
-const say = words.breaking;
+/** Why somebody breaks a demo, until they say otherwise. */
+const usualReason = 'trying it out';
 
 const look = { method: 'GET', role: 'viewer', except: 'production' } as const;
 
@@ -41,15 +42,18 @@ export const breakRoutes: readonly Route[] = [
 
 async function showBreak({ config }: Console, { session }: Visit): Promise<Answer> {
   const view = await lookAtAgent(agentIn(config));
-  const main = html`<p class="lead">${say.intro}</p>
+  const main = html`<p class="lead">
+      Break the running system and watch what its guards make of it. Everything here is a real
+      fault: processes die, payments are sent twice, stores forget.
+    </p>
     ${view.agent === 'none' ? commands() : workshop(view, session)}`;
-  return { is: 'page', title: words.pages.break, section: 'break', main };
+  return { is: 'page', title: 'Break it', section: 'break', main };
 }
 
 /** The same as events: each line of a story, and all anew when a job or a process changes. */
 async function tellBreak({ config }: Console, { session }: Visit): Promise<Answer> {
   const agent = agentIn(config);
-  if (agent === undefined) throw new Refusal('unavailable', say.noAgent);
+  if (agent === undefined) throw new Refusal('unavailable', noAgent);
   return {
     is: 'events',
     events: async function* (signal): AsyncGenerator<ServerSentEvent> {
@@ -90,20 +94,25 @@ function workshop(view: AgentView, session: Session): Html {
     >
       ${live(view, session)}
     </div>
-    <p><a href="/break">${say.lookAgain}</a></p>
-    <h2>${say.scenarios}</h2>
-    <p class="hint">${say.scenarioHint}</p>
+    <p><a href="/break">Look again</a></p>
+    <h2>Failures</h2>
+    <p class="hint">
+      Each breaks the running system, looks at every layer, and puts it right again. One is run at a
+      time.
+    </p>
     ${scenarioTable((each) => scenarioButtons(each, session))}
     ${mayBreak(session) && [withoutForm(session), loadForm(session), auditButton()]}`;
 }
 
 /** The end of every story: what each layer has of each payment. */
 function auditButton(): Html {
-  return html`<h2>${say.audit}</h2>
-    <p class="hint">${say.auditHint}</p>
+  return html`<h2>Did it hold?</h2>
+    <p class="hint">
+      The audit compares every accepted payment with what became of it in every layer.
+    </p>
     <p class="actions">
-      <button form="${formId}" formaction="${actOnce('audit.run')}">${say.runAudit}</button>
-      <a href="/">${say.seeFlow}</a>
+      <button form="${formId}" formaction="${actOnce('audit.run')}">Run the audit</button>
+      <a href="/">Watch it pass on the page Flow</a>
     </p>`;
 }
 
@@ -117,8 +126,8 @@ function reasonForm({ csrf }: Session): Html {
     <button disabled hidden></button>
     <input type="hidden" name="csrf" value="${csrf}" />
     <label
-      >${say.reasonHint}
-      <input name="reason" required maxlength="500" autocomplete="off" value="${say.reason}"
+      >Kept with every act of this page:
+      <input name="reason" required maxlength="500" autocomplete="off" value="${usualReason}"
     /></label>
   </form>`;
 }
@@ -151,25 +160,32 @@ function button(act: BreakingAct, { name, value, label, says = label, look }: Pr
 
 /** What changes while somebody looks: the story, and how processes are. */
 function live(view: AgentView, session: Session): Html {
-  if (view.agent !== 'up') return html`<p class="trouble">${say.agentAway}</p>`;
+  if (view.agent !== 'up') {
+    return html`<p class="trouble">
+      The agent of this system does not answer: npm run up starts it again.
+    </p>`;
+  }
   return html`${story(view.job, session)}
-    <h2>${say.processes}</h2>
+    <h2>Processes</h2>
     ${processList(view.processes, session)}
-    <p class="hint below">${say.processHint}</p>`;
+    <p class="hint below">
+      Stop is SIGSTOP: the process stands still and keeps its connections. Nothing is lost by any of
+      these: what a dead process held, another one or its next start takes up.
+    </p>`;
 }
 
 function story(job: Job | null, session: Session): Html {
   if (job === null) {
-    return html`<h2>${say.under}</h2>
-      <p class="empty">${say.nothing}</p>`;
+    return html`<h2>What is under way</h2>
+      <p class="empty">Nothing has been run from here yet.</p>`;
   }
   const { command, startedAt, endedAt, story: lines } = job;
   const lasts = endedAt === undefined ? undefined : Date.parse(endedAt) - Date.parse(startedAt);
-  const cancel = { name: 'job', value: String(job.id), label: say.cancel, look: 'danger' } as const;
-  return html`<h2>${endedAt === undefined ? say.under : say.last}</h2>
+  const cancel = { name: 'job', value: String(job.id), label: 'Cancel', look: 'danger' } as const;
+  return html`<h2>${endedAt === undefined ? 'What is under way' : 'What was run last'}</h2>
     <div class="title-line">
       ${verdict(job)} ${id(command)} ${time(new Date(startedAt))}
-      ${lasts !== undefined && say.took(seconds(lasts / 1_000))}
+      ${lasts !== undefined && `in ${seconds(lasts / 1_000)}`}
       ${job.state === 'running' && mayBreak(session) && button('job.cancel', cancel)}
     </div>
     <pre class="story" id="story" role="log" aria-label="${command}">${lines.map(storyLine)}</pre>`;
@@ -186,16 +202,20 @@ function verdict({ state: now, order }: Job): Html {
     html`<span class="pill ${tone}">${text}</span>`;
   switch (now) {
     case 'running':
-      return pill('wait', say.running);
+      return pill('wait', 'under way');
     case 'cancelling':
-      return pill('wait', say.cancelling);
+      return pill('wait', 'is being put right again');
     case 'cancelled':
-      return pill('wait', say.wasCancelled);
+      return pill('wait', 'cancelled, and put right again');
     case 'done':
-      if (order.run === 'load') return pill('good', say.loadHeld);
-      return lacksGuard ? pill('bad', say.escaped) : pill('good', say.held);
+      if (order.run === 'load') return pill('good', 'every payment took effect once');
+      return lacksGuard
+        ? pill('bad', 'escaped, as seen above: that guard was needed')
+        : pill('good', 'held');
     case 'failed':
-      return lacksGuard ? pill('wait', say.noneEscaped) : pill('bad', say.didNotHold);
+      return lacksGuard
+        ? pill('wait', 'none escaped, or it could not be run: its last lines say which')
+        : pill('bad', 'did not hold, or could not be run: its last lines say which');
     default:
       return now satisfies never;
   }
@@ -203,24 +223,27 @@ function verdict({ state: now, order }: Job): Html {
 
 const shownStates = { running: 'up', paused: 'paused', gone: 'away' } as const;
 
+const kill = { act: 'processes.kill', label: 'Kill' } as const;
+
 /** What can be done to a process, by how it is. */
-const actsOn: Readonly<Record<Breakable['state'], readonly (keyof typeof say.acts)[]>> = {
-  running: ['kill', 'pause'],
-  paused: ['continue', 'kill'],
-  gone: ['start'],
-};
+const actsOn = {
+  running: [kill, { act: 'processes.pause', label: 'Stop' }],
+  paused: [{ act: 'processes.continue', label: 'Continue' }, kill],
+  gone: [{ act: 'processes.start', label: 'Start again' }],
+} as const satisfies Record<Breakable['state'], readonly { act: BreakingAct; label: string }[]>;
 
 function processList(processes: readonly Breakable[], session: Session): Html {
-  if (processes.length === 0) return html`<p class="empty">${say.noProcesses}</p>`;
+  if (processes.length === 0) return html`<p class="empty">No process is known.</p>`;
   const each = ({ name, state: now, restarts }: Breakable) => {
-    const acts = actsOn[now].map((act) => {
-      const label = say.acts[act];
-      const says = say.onProcess(label, name);
-      return button(`processes.${act}`, { name: 'process', value: name, label, says });
-    });
+    const acts = actsOn[now].map(({ act, label }) =>
+      button(act, { name: 'process', value: name, label, says: `${label} ${name}` }),
+    );
     return html`<li>
       <b>${name}</b> ${state(shownStates[now])}
-      ${restarts > 0 && html`<small>${say.restarted(restarts)}</small>`}
+      ${
+        restarts > 0 &&
+        html`<small>started again ${restarts === 1 ? 'once' : `${restarts} times`}</small>`
+      }
       ${mayBreak(session) && html`<span class="actions">${acts}</span>`}
     </li>`;
   };
@@ -236,73 +259,90 @@ function scenarioTable(last: (scenario: KnownScenario) => Shown): Html {
     each.absorbedBy,
     last(each),
   ]);
-  return table(say.scenarios, say.scenarioHeads, { rows, empty: '' });
+  return table('Failures', ['Scenario', 'What fails', 'Absorbed by', 'Act'], { rows, empty: '' });
 }
 
 function scenarioButtons({ name, shows }: KnownScenario, session: Session): Shown {
   if (!mayBreak(session)) return '';
-  const run = { name: 'scenario', value: name, label: say.run, says: say.runNamed(name) };
+  const run = { name: 'scenario', value: name, label: 'Run', says: `Run ${name}` };
   return html`<span class="actions"
     >${button('scenarios.run', run)}
     ${
       shows !== undefined &&
-      button('scenarios.run', { name: 'without', value: shows, label: say.runWithout(shows) })
+      button('scenarios.run', { name: 'without', value: shows, label: `Run without ${shows}` })
     }</span
   >`;
 }
 
 function withoutForm({ csrf }: Session): Html {
   const options = (names: readonly string[]) => names.map((name) => html`<option>${name}</option>`);
-  return html`<h2>${say.withoutTitle}</h2>
-    <p class="hint">${say.withoutHint}</p>
+  return html`<h2>Without a guard</h2>
+    <p class="hint">
+      The same failure in a second system that lacks one guard, on the same stores under other
+      names, which is dropped afterwards: it shows which duplicates then escape.
+    </p>
     <form class="act" method="post" action="/acts/scenarios.run">
-      ${hidden(csrf)} <input type="hidden" name="reason" value="${say.reason}" />
+      ${hidden(csrf)} <input type="hidden" name="reason" value="${usualReason}" />
       <label
-        >${say.guard}
+        >Without
         <select name="without">
           ${options(missingGuardNames())}
         </select></label
       >
       <label
-        >${say.scenario}
+        >Scenario
         <select name="scenario">
-          <option value="">${say.best}</option>
+          <option value="">the one that shows it best</option>
           ${options(knownScenarios().map(({ name }) => name))}
         </select>
       </label>
-      <button>${say.run}</button>
+      <button>Run</button>
     </form>`;
 }
 
 function loadForm({ csrf }: Session): Html {
-  const fields = Object.entries(loadLimits) as [keyof typeof loadLimits, { min: 0; max: 90 }][];
-  return html`<h2>${say.load}</h2>
-    <p class="hint">${say.loadHint}</p>
+  return html`<h2>Load</h2>
+    <p class="hint">
+      Payments from a partner with k6, many of them sent again, and the audit of all of them at its
+      end. Kill something meanwhile.
+    </p>
     <form class="act" method="post" action="/acts/load.run">
-      ${hidden(csrf)} <input type="hidden" name="reason" value="${say.reason}" />
-      ${fields.map(
-        ([name, { min, max }]) =>
-          html`<label
-            >${say.loadFields[name]}
-            <input
-              type="number"
-              name="${name}"
-              required
-              min="${min}"
-              max="${max}"
-              value="${say.usualLoad[name]}"
-          /></label>`,
-      )}
-      <button>${say.loadRun}</button>
+      ${hidden(csrf)} <input type="hidden" name="reason" value="${usualReason}" />
+      ${loadField('ratePerSecond', 'Payments a second', 20)} ${loadField('seconds', 'Seconds', 60)}
+      ${loadField('duplicatesPercent', 'Of 100 sent again', 45)}
+      <button>Send load</button>
     </form>`;
 }
 
+function loadField(name: keyof typeof loadLimits, label: string, usual: number): Html {
+  const { min, max } = loadLimits[name];
+  return html`<label
+    >${label}
+    <input type="number" name="${name}" required min="${min}" max="${max}" value="${usual}"
+  /></label>`;
+}
+
+const commandLines = [
+  ['kill a process', 'docker compose kill ledger-worker'],
+  ['have it stand still', 'docker compose pause ledger-worker'],
+  ['have it go on', 'docker compose unpause ledger-worker'],
+  ['start it again', 'docker compose up --detach ledger-worker'],
+  ['see what escapes without a guard', 'npm run scenario -- --without claims'],
+  [
+    'send load, many of it twice',
+    'npm run load -- duplicates --rate 20 --seconds 60 --duplicates 45',
+  ],
+  ['reconcile every layer', 'npm run audit'],
+] as const;
+
 /** Where there is no agent, the commands that do the same. */
 function commands(): Html {
-  const rows = say.commandLines.map(([what, command]): Shown[] => [what, id(command)]);
-  return html`<p class="note">${say.noAgent} ${say.noAgentHere}</p>
-    <h2>${say.scenarios}</h2>
+  const rows = commandLines.map(([what, command]): Shown[] => [what, id(command)]);
+  return html`<p class="note">
+      ${noAgent} The console starts and kills nothing by itself. Here are the commands, for a clone:
+    </p>
+    <h2>Failures</h2>
     ${scenarioTable(({ name }) => id(`npm run scenario -- ${name}`))}
-    <h2>${say.commands}</h2>
-    ${table(say.commands, say.commandHeads, { rows, empty: '' })}`;
+    <h2>As commands</h2>
+    ${table('As commands', ['To', 'Command'], { rows, empty: '' })}`;
 }

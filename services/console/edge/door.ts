@@ -2,9 +2,6 @@ import type { FastifyRequest } from 'fastify';
 import { callerAddress, saysOnce } from '@triplock/runtime';
 import { mayAct, Refusal, type Console, type Route, type Session } from '../console.ts';
 import { isTokenOf, openSession, secretIn } from './sessions.ts';
-import { words } from '../html/words.ts';
-
-const say = words.refusals;
 
 /** Who asks, and by which cookie; neither where the route is for anyone and nobody logged in. */
 export type Admitted = { session?: Session; secret?: string };
@@ -54,7 +51,7 @@ export function openDoor(console: Console): Door {
       // Balancers ask for it by whatever name.
       if (url === '/healthz') return;
       if (saysOnce(raw, 'host') && isOurs(headers.host ?? '')) return;
-      throw new Refusal('misdirected', say.otherAddress);
+      throw new Refusal('misdirected', 'Use the address that this console was given.');
     },
     async admit(route, request) {
       const { method, headers } = request;
@@ -63,10 +60,13 @@ export function openDoor(console: Console): Door {
       if (route.role === 'anyone') return admitted;
       const { session } = admitted;
       if (session === undefined) {
-        throw new Refusal('unauthorized', say.loggedOut);
+        throw new Refusal('unauthorized', 'Log in: the session has ended, or there was none.');
       }
       if (!mayAct(session.role, route.role)) {
-        throw new Refusal('forbidden', say.otherRole(route.role, session.role));
+        throw new Refusal(
+          'forbidden',
+          `This takes the role ${route.role}, and yours is ${session.role}.`,
+        );
       }
       // A program that shows its token with each request has nothing that a browser would add.
       const byToken = bearerIn(headers.authorization) !== undefined;
@@ -86,14 +86,17 @@ function refuseOtherOrigins({ headers }: FastifyRequest, own: string | undefined
   const isPartOfOther = /^(cross|same)-site$/.test(String(site)) && mode !== 'navigate';
   const isOurs = origin === undefined || origin === (own ?? `http://${host}`);
   if (isOurs && !isPartOfOther) return;
-  throw new Refusal('not_ours', say.otherOrigin);
+  throw new Refusal('not_ours', 'This was sent by a page of another address: open it here.');
 }
 
 function requireToken(session: Session, { headers, body }: FastifyRequest): void {
   const inHead = headers['x-csrf-token'];
   const given = typeof inHead === 'string' ? inHead : fieldIn(body, 'csrf');
   if (given !== undefined && isTokenOf(session, given)) return;
-  throw new Refusal('not_ours', say.staleToken);
+  throw new Refusal(
+    'not_ours',
+    'The page is of another session, or has no token: load it again, and nothing was done.',
+  );
 }
 
 function fieldIn(body: unknown, name: string): string | undefined {
@@ -120,16 +123,16 @@ export function fieldsOfJson(text: string): URLSearchParams {
   try {
     value = JSON.parse(text);
   } catch {
-    throw refuse(say.notJson);
+    throw refuse('The body is not JSON.');
   }
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw refuse(say.noObject);
+    throw refuse('Send a JSON object.');
   }
   const fields = new URLSearchParams();
   for (const [name, each] of Object.entries(value)) {
     for (const one of Array.isArray(each) ? (each as unknown[]) : [each]) {
       if (!['string', 'number', 'boolean'].includes(typeof one)) {
-        throw refuse(say.badField(JSON.stringify(name.slice(0, 80))));
+        throw refuse(`${JSON.stringify(name.slice(0, 80))} must be a text or a list of texts.`);
       }
       fields.append(name, String(one));
     }

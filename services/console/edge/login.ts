@@ -9,10 +9,7 @@ import {
 import { html } from '../html/html.ts';
 import * as json from './schema.ts';
 import { sessionCookie } from './sessions.ts';
-import { words } from '../html/words.ts';
 import { roles } from '@triplock/inspect';
-
-const say = words.login;
 
 /** Logging in and out. */
 export const loginRoutes: readonly Route[] = [
@@ -25,7 +22,7 @@ export const loginRoutes: readonly Route[] = [
 async function showLogin(): Promise<Answer> {
   const main = html`<form method="post" action="/login">
       <label>
-        ${say.token}
+        Your token
         <input
           name="token"
           type="password"
@@ -34,10 +31,10 @@ async function showLogin(): Promise<Answer> {
           autocomplete="current-password"
         />
       </label>
-      <button>${say.button}</button>
+      <button>Log in</button>
     </form>
-    <p>${say.whoMakes} <code>npm run operators -- add NAME</code>.</p>`;
-  return { is: 'page', title: say.title, main };
+    <p>An administrator of the database makes one: <code>npm run operators -- add NAME</code>.</p>`;
+  return { is: 'page', title: 'Log in', main };
 }
 
 async function logIn({ config, sessions }: Console, visit: Visit): Promise<Answer> {
@@ -47,7 +44,7 @@ async function logIn({ config, sessions }: Console, visit: Visit): Promise<Answe
     case 'logged-in':
       return { is: 'redirect', to: '/', cookie: sessionCookie(config, begun.secret) };
     case 'unknown-token':
-      throw new Refusal('unauthorized', say.badToken);
+      throw new Refusal('unauthorized', 'This is no good token: it may have been replaced.');
     default:
       return begun satisfies never;
   }

@@ -1,17 +1,16 @@
 import { paymentStatuses, problemSchema } from '@triplock/contracts';
 import { actSchemas } from '../acts/acts.ts';
 import { breakSchemas } from '../break/break-agent.ts';
-import { refusals, type RefusalCode, type Route } from '../console.ts';
+import { refusals, type KindOfAct, type RefusalCode, type Route } from '../console.ts';
 import { letterSchemas } from '../lists/dead-letters-page.ts';
 import { flowSchemas } from '../flow/flow-history.ts';
-import { lettersMax, type ActName } from '../acts/kinds-of-acts.ts';
+import { kindsOfActs, type ActName } from '../acts/kinds-of-acts.ts';
 import { listingSchemas } from '../lists/listings.ts';
 import { sessionSchemas } from './login.ts';
 import { layerSchemas } from '../payments/payment-layers.ts';
 import { viewSchemas } from '../payments/payment.ts';
 import { paymentSchemas } from '../payments/payments.ts';
 import * as json from './schema.ts';
-import { words } from '../html/words.ts';
 
 const info = {
   title: 'Triplock console',
@@ -149,40 +148,16 @@ function reading(
   return { operationId, answer, summary, query };
 }
 
-const letters = { ...json.listOf(json.text), minItems: 1, maxItems: lettersMax };
-const yesOrNo = (description: string) => ({ ...json.text, enum: ['yes', 'no'], description });
-
-/** What each kind of act is asked by, besides a reason: a text is described alone. */
-const fieldsOfActs: Readonly<Record<string, Readonly<Record<string, string | json.Schema>>>> = {
-  'dead-letters.redrive': { id: letters, again: yesOrNo('also what was before') },
-  'dead-letters.dismiss': { id: letters },
-  'webhooks.redeliver': { partner: 'whose', id: 'a webhook-id' },
-  'webhooks.redeliver-window': { partner: 'whose', since: 'made from then on', until: 'before' },
-  'audit.run': {},
-  'losses.acknowledge': { id: 'the number of the loss' },
-  'payments.give-back': { id: 'of a card payment that has ended' },
-  'partners.add': { partner: 'its name, of a-z, 0-9 and -' },
-  'partners.rotate-key': { partner: 'whose' },
-  'partners.revoke-key': { partner: 'whose', prefix: 'the beginning of the key' },
-  'partners.card-numbers': { partner: 'whose', allowed: yesOrNo('card numbers in texts') },
-  'partners.rotate-secret': { partner: 'whose', endpoint: 'its id', again: yesOrNo('even early') },
-  'scenarios.run': { scenario: 'its name', without: 'a guard; by itself: what shows it best' },
-  'load.run': { ratePerSecond: 'payments', seconds: 'how long', duplicatesPercent: 'sent again' },
-  'job.cancel': { job: 'its number' },
-  'processes.kill': { process: 'its name' },
-  'processes.pause': { process: 'its name' },
-  'processes.continue': { process: 'its name' },
-  'processes.start': { process: 'its name' },
-} satisfies Record<ActName, object>;
+/** Fields that an act can go without. */
 const notNeeded = ['since', 'until', 'again', 'form', 'scenario', 'without'];
 
 const requestId = { 'Request-Id': { $ref: '#/components/headers/RequestId' } };
 
 /** What a refusal of each status is, once for all operations. */
 const refused = new Map(
-  [...Map.groupBy(Object.keys(refusals) as RefusalCode[], (code) => refusals[code])].map(
+  [...Map.groupBy(Object.keys(refusals) as RefusalCode[], (code) => refusals[code].status)].map(
     ([status, codes]) => {
-      const said = codes.map((code) => `\`${code}\`: ${words.refusals.titles[code]}.`);
+      const said = codes.map((code) => `\`${code}\`: ${refusals[code].title}.`);
       const content = { 'application/problem+json': { schema: json.ref('Problem') } };
       return [`Refused${status}`, { description: said.join(' '), headers: requestId, content }];
     },
@@ -190,7 +165,7 @@ const refused = new Map(
 );
 
 function answers(schema: string, codes: readonly RefusalCode[]): object {
-  const statuses = new Set(codes.map((code) => refusals[code]));
+  const statuses = new Set(codes.map((code) => refusals[code].status));
   const problems = [...statuses].map((status) => {
     return [status, { $ref: `#/components/responses/Refused${status}` }] as const;
   });
@@ -232,9 +207,8 @@ function describeReading(path: string, role: Route['role']): object {
 }
 
 function describeAct(path: string, role: Route['role']): object {
-  const name = path.replace('/api/v1/acts/', '');
-  const fields = fieldsOfActs[name];
-  if (fields === undefined) throw new Error(`say in openapi.ts what fields ${name} has`);
+  const name = path.replace('/api/v1/acts/', '') as ActName;
+  const { label, fields }: KindOfAct = kindsOfActs[name];
   const common = { reason: 'why, at most 500 characters', form: 'a UUID: the same one acts once' };
   const properties = Object.entries({ ...fields, ...common }).map(([field, told]) => {
     return [field, typeof told === 'string' ? { ...json.text, description: told } : told] as const;
@@ -242,7 +216,7 @@ function describeAct(path: string, role: Route['role']): object {
   const schema = json.object(Object.fromEntries(properties), notNeeded);
   return {
     operationId: name.replaceAll(/[.-](\w)/g, (_, letter: string) => letter.toUpperCase()),
-    summary: `${words.acts.labels[name as ActName]}.`,
+    summary: `${label}.`,
     description: `Needs the role \`${role}\`.`,
     requestBody: { required: true, content: { 'application/json': { schema } } },
     responses: answers('AskedAct', [

@@ -36,7 +36,6 @@ import { layout } from '../html/layout.ts';
 import { measureRequests } from '../metrics.ts';
 import { routes } from '../routes.ts';
 import type { Looker } from './streams.ts';
-import { words } from '../html/words.ts';
 
 /** No script or style but our own files, nothing from another host, and no frame around us. */
 const policy = [
@@ -104,7 +103,7 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   app.get('/healthz', async (_, reply) => reply.send({ status: 'ok' }));
   app.get<{ Params: { name: string } }>('/assets/:name', async (request, reply) => {
     const asset = assetOf(request.params.name);
-    if (asset === undefined) throw new Refusal('not_found', words.refusals.noFile);
+    if (asset === undefined) throw new Refusal('not_found', 'There is no such file.');
     return sendDocument(asset, { request, reply });
   });
   app.removeAllContentTypeParsers();
@@ -145,9 +144,9 @@ function knowPaths(app: FastifyInstance) {
   return (request: FastifyRequest, reply: FastifyReply): Refusal => {
     const path = request.url.replace(/\?.*$/s, '');
     const methods = [...known.values()].find(({ pattern }) => pattern.test(path))?.methods;
-    if (methods === undefined) return new Refusal('not_found', words.refusals.noPath);
+    if (methods === undefined) return new Refusal('not_found', 'There is nothing at this path.');
     reply.header('allow', methods.join(', '));
-    return new Refusal('method_not_allowed', words.refusals.otherMethod);
+    return new Refusal('method_not_allowed', 'Something is here, but not for this method.');
   };
 }
 
@@ -168,7 +167,7 @@ function countStrangers() {
     const url = request.routeOptions.url as Route['path'] | undefined;
     const isOpen = request.is404 || url === '/assets/:name' || (url !== undefined && open.has(url));
     if (!isOpen || strangers.take(callerAddress(request)).outcome === 'granted') return;
-    throw new Refusal('rate_limited', words.refusals.slower);
+    throw new Refusal('rate_limited', 'Ask more slowly; nothing was done with this.');
   };
 }
 
@@ -279,7 +278,12 @@ function sendEvents(
       if (superseded.aborted) break;
       yield eventLines(each);
     }
-    if (superseded.aborted) yield eventLines({ event: 'superseded', data: words.superseded });
+    if (superseded.aborted) {
+      yield eventLines({
+        event: 'superseded',
+        data: 'You opened more windows than are told at once, and this is the oldest: load it again to go on here.',
+      });
+    }
   };
   return reply.type('text/event-stream').send(Readable.from(lines()));
 }
@@ -300,7 +304,7 @@ function refuse(console: Console, error: unknown, { request, reply }: Exchange):
     const route = `${request.method} ${request.routeOptions.url ?? ''}`;
     console.logger.error({ err: error, route, requestId: request.id }, 'request failed');
   }
-  const [status, title] = [refusals[refusal.code], words.refusals.titles[refusal.code]];
+  const { status, title } = refusals[refusal.code];
   const { code, message: detail } = refusal;
   reply.code(status).headers(headers);
   if (request.url.startsWith('/api/')) {
@@ -309,7 +313,7 @@ function refuse(console: Console, error: unknown, { request, reply }: Exchange):
     return reply.type('application/problem+json').send(Buffer.from(JSON.stringify(problem)));
   }
   const main = html`<p>${detail}</p>
-    <p><a href="/">${words.refusals.firstPage}</a></p>`;
+    <p><a href="/">To the first page</a></p>`;
   reply.type('text/html; charset=utf-8');
   return reply.send(layout({ title, main }, request.operator).text);
 }
@@ -318,13 +322,13 @@ function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   switch ((error as { code?: unknown } | null)?.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new Refusal('body_too_large', words.refusals.shorter);
+      return new Refusal('body_too_large', 'Send a shorter one.');
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new Refusal('unsupported_media_type', words.refusals.otherForm);
+      return new Refusal('unsupported_media_type', 'Send a form, or application/json to the API.');
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
     case 'FST_ERR_BAD_URL':
-      return new Refusal('invalid_request', words.refusals.malformed);
+      return new Refusal('invalid_request', 'The request is not well formed.');
     default:
-      return new Refusal('internal_error', words.refusals.seeLog);
+      return new Refusal('internal_error', 'Try again; the log of the console says why.');
   }
 }

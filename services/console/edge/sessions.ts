@@ -3,7 +3,6 @@ import { loadStatements, type Database } from '@triplock/postgres';
 import { openSlots } from '@triplock/runtime';
 import type { Config } from '../config.ts';
 import { Refusal, type Session, type Sessions } from '../console.ts';
-import { words } from '../html/words.ts';
 import { type Role } from '@triplock/inspect';
 
 const sql = loadStatements(import.meta.url, 'sessions.sql', [
@@ -75,7 +74,12 @@ function strangersInTurn() {
 
   async function waitForTurn(address: string): Promise<void> {
     const before = waiting.get(address) ?? 0;
-    if (before >= waitingMax) throw new Refusal('rate_limited', words.refusals.tooManyTokens);
+    if (before >= waitingMax) {
+      throw new Refusal(
+        'rate_limited',
+        'Too many unknown tokens from here wait to be looked up: try again.',
+      );
+    }
     waiting.set(address, before + 1);
     await slots.take(address);
     const left = waiting.get(address)! - 1;

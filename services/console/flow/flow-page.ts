@@ -2,13 +2,12 @@ import type { Answer, Console, ServerSentEvent, Visit } from '../console.ts';
 import type { ChartName, Flow, ProcessState } from './flow-history.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { mebibytes, number, rate, seconds, state, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
-
-const say = words.flow;
 
 /** The first page: the pipeline as it is now, told anew by the console while somebody looks. */
 export async function showFlow({ flow }: Console): Promise<Answer> {
-  const main = html`<p class="lead">${say.intro}</p>
+  const main = html`<p class="lead">
+      Every payment passes three guards. This is what each hop tells now.
+    </p>
     <p class="trouble" id="untold" role="status"></p>
     <div
       hx-sse:connect="/flow/events"
@@ -18,7 +17,7 @@ export async function showFlow({ flow }: Console): Promise<Answer> {
     >
       ${pictureOnce(await flow.now())}
     </div>`;
-  return { is: 'page', title: words.pages.flow, section: 'flow', main };
+  return { is: 'page', title: 'Flow', section: 'flow', main };
 }
 
 /** The same as events, two seconds apart, for as long as the browser's page is in front. */
@@ -50,8 +49,8 @@ function picture(flow: Flow): Html {
       <ol class="flow">
         <li>
           <div class="channel">
-            <span class="name">${say.partner}</span>${pipe(flow.perSecond.accepted)}
-            <span>${say.channels.http}</span>
+            <span class="name">partner</span>${pipe(flow.perSecond.accepted)}
+            <span>HTTP</span>
           </div>
         </li>
         <li>${hop(flow, 'ingest-gateway')}</li>
@@ -65,57 +64,25 @@ function picture(flow: Flow): Html {
         </li>
       </ol>
       <section class="beneath" aria-labelledby="hour">
-        <h2 id="hour">${say.hour}</h2>
+        <h2 id="hour">The last hour</h2>
         <div class="charts">
-          ${(Object.keys(say.charts) as ChartName[]).map((name) => chart(flow, name))}
+          ${(Object.keys(charts) as ChartName[]).map((name) => chart(flow, name))}
         </div>
-        <p class="hint">${say.begins(clock(flow.since))}</p>
+        <p class="hint">
+          These begin at ${clock(flow.since)}, when this console was started: it remembers an hour,
+          and nothing longer than itself.
+        </p>
       </section>
     </div>
-    <h2>${say.audit}</h2>
+    <h2>Audit</h2>
     ${auditLine(flow)}
-    <h2>${say.processes}</h2>
+    <h2>Processes</h2>
     ${processes(flow)}
-    <p class="hint below">${say.looks(number(flow.everySeconds))}</p>`;
+    <p class="hint below">A look every ${number(flow.everySeconds)} s.</p>`;
 }
 
-type HopName = keyof typeof say.hops;
-
-/** What of the flow each hop shows, besides its rate. */
-const figures: Readonly<Record<HopName, (flow: Flow) => HopFigures>> = {
-  'ingest-gateway': ({ perSecond, lastMinute }) => ({
-    rate: perSecond.accepted,
-    caught: lastMinute.caughtByClaims,
-  }),
-  'ledger-worker': ({ perSecond, lastMinute }) => ({
-    rate: perSecond.read,
-    caught: lastMinute.caughtByLedger,
-  }),
-  'outbox-dispatcher': ({ perSecond }) => ({ rate: perSecond.published }),
-  'partner-notifier': ({ perSecond, lastMinute, gauges }) => ({
-    rate: perSecond.notified,
-    caught: lastMinute.caughtByInbox,
-    inHand: gauges.notifierInHand,
-    oldest: gauges.notifierOldest,
-    beneath: html`<p class="small">
-      ${say.channels.webhooks} → ${say.partner}:
-      <b>${figure(perSecond.delivered, rate)}</b
-      >${perSecond.delivered !== null && html` ${say.perSecond}`},
-      ${counted(gauges.webhooksWaiting, say.waiting)}
-      ${age(gauges.webhooksOldest)}${some(gauges.webhooksParked, say.parked)}
-    </p>`,
-  }),
-  'settlement-feed': ({ perSecond, gauges }) => ({
-    rate: perSecond.settled,
-    inHand: gauges.settlementInHand,
-    oldest: gauges.settlementOldest,
-  }),
-  auditor: ({ perSecond, gauges }) => ({
-    rate: perSecond.witnessed,
-    inHand: gauges.auditorInHand,
-    oldest: gauges.auditorOldest,
-  }),
-};
+/** A service on the way: what it does there, what its rate counts, and its figures. */
+type Hop = { guard: string; does: string; unit: string; figures: (flow: Flow) => HopFigures };
 
 type HopFigures = {
   rate: number | null;
@@ -125,9 +92,73 @@ type HopFigures = {
   beneath?: Html;
 };
 
-function hop(flow: Flow, name: HopName): Html {
-  const { guard, does, rate: unit } = say.hops[name];
-  const { rate: perSecond, caught, inHand, oldest, beneath } = figures[name](flow);
+const hops = {
+  'ingest-gateway': {
+    guard: 'guard 1',
+    does: 'claims each key',
+    unit: 'accepted',
+    figures: ({ perSecond, lastMinute }) => ({
+      rate: perSecond.accepted,
+      caught: lastMinute.caughtByClaims,
+    }),
+  },
+  'ledger-worker': {
+    guard: 'guard 2',
+    does: 'posts once, charges once',
+    unit: 'records read',
+    figures: ({ perSecond, lastMinute }) => ({
+      rate: perSecond.read,
+      caught: lastMinute.caughtByLedger,
+    }),
+  },
+  'outbox-dispatcher': {
+    guard: 'guard 3a',
+    does: 'publishes, then marks',
+    unit: 'published',
+    figures: ({ perSecond }) => ({ rate: perSecond.published }),
+  },
+  'partner-notifier': {
+    guard: 'guard 3b',
+    does: 'notifies partners',
+    unit: 'applied',
+    figures: ({ perSecond, lastMinute, gauges }) => ({
+      rate: perSecond.notified,
+      caught: lastMinute.caughtByInbox,
+      inHand: gauges.notifierInHand,
+      oldest: gauges.notifierOldest,
+      beneath: html`<p class="small">
+        webhooks → partner:
+        <b>${figure(perSecond.delivered, rate)}</b>${perSecond.delivered !== null && html` / s`},
+        ${counted(gauges.webhooksWaiting, 'waiting')}
+        ${age(gauges.webhooksOldest)}${some(gauges.webhooksParked, 'parked')}
+      </p>`,
+    }),
+  },
+  'settlement-feed': {
+    guard: 'guard 3b',
+    does: 'adds up the day',
+    unit: 'applied',
+    figures: ({ perSecond, gauges }) => ({
+      rate: perSecond.settled,
+      inHand: gauges.settlementInHand,
+      oldest: gauges.settlementOldest,
+    }),
+  },
+  auditor: {
+    guard: 'audit',
+    does: 'reads every layer',
+    unit: 'events seen',
+    figures: ({ perSecond, gauges }) => ({
+      rate: perSecond.witnessed,
+      inHand: gauges.auditorInHand,
+      oldest: gauges.auditorOldest,
+    }),
+  },
+} satisfies Record<string, Hop>;
+
+function hop(flow: Flow, name: keyof typeof hops): Html {
+  const { guard, does, unit, figures }: Hop = hops[name];
+  const { rate: perSecond, caught, inHand, oldest, beneath } = figures(flow);
   const mine = flow.processes.filter(({ service }) => service === name);
   const up = mine.filter((each) => each.is === 'up').length;
   const [isAway, isDown] = [up === 0, up < mine.length];
@@ -136,47 +167,56 @@ function hop(flow: Flow, name: HopName): Html {
     <h2>${name}</h2>
     <div class="does">${does}</div>
     <div class="big">
-      ${figure(perSecond, rate)}${perSecond !== null && html` <small>${say.perSecond} ${unit}</small>`}
+      ${figure(perSecond, rate)}${perSecond !== null && html` <small>/ s ${unit}</small>`}
     </div>
     ${
       caught !== undefined &&
       html`<span class="caught ${caught !== null && caught > 0 && 'some'}">
-        ${counted(caught, say.caught)}
+        ${counted(caught, 'caught, last minute')}
       </span>`
     }
     ${
       inHand !== undefined &&
-      html`<p class="small">${counted(inHand, say.inHand)} ${age(oldest)}</p>`
+      html`<p class="small">${counted(inHand, 'in hand')} ${age(oldest)}</p>`
     }
     ${beneath}
     <span class="lamp ${isDown && 'bad'}">
-      ${mine.length === 0 ? say.noProcess : say.up(up, mine.length)}
+      ${mine.length === 0 ? 'no process is known' : `${up} of ${mine.length} up`}
     </span>
-    ${isAway && html`<p class="small">${say.whyUnknown.hop}</p>`}
+    ${isAway && html`<p class="small">unknown while no process of it answers</p>`}
   </section>`;
 }
 
 /** What waits between two services, by the name of what it waits in. */
 function channel({ perSecond, gauges }: Flow, name: 'kafka' | 'outbox' | 'pubsub'): Html {
   const waits = {
-    kafka: { passes: perSecond.read, many: gauges.unread, oldest: gauges.unreadOldest },
+    kafka: {
+      title: 'Kafka',
+      passes: perSecond.read,
+      many: gauges.unread,
+      oldest: gauges.unreadOldest,
+      whyUnknown: 'unknown until an auditor has counted again',
+    },
     outbox: {
+      title: 'outbox',
       passes: perSecond.published,
       many: gauges.outboxPending,
       oldest: gauges.outboxOldest,
+      whyUnknown: 'unknown while no dispatcher answers',
     },
-    pubsub: { passes: perSecond.notified, many: undefined, oldest: undefined },
+    pubsub: { title: 'Pub/Sub', passes: perSecond.notified },
   }[name];
   return html`<div class="channel">
-    <span class="name">${say.channels[name]}</span>${pipe(waits.passes)}
+    <span class="name">${waits.title}</span>${pipe(waits.passes)}
     ${
-      waits.many !== undefined &&
-      html`<span>${counted(waits.many, say.waiting)}</span>
-        <span>
-          ${waits.many === null && name !== 'pubsub' ? say.whyUnknown[name] : age(waits.oldest)}
-        </span>`
+      'many' in waits &&
+      html`<span>${counted(waits.many, 'waiting')}</span>
+        <span> ${waits.many === null ? waits.whyUnknown : age(waits.oldest)} </span>`
     }
-    ${name === 'outbox' && html`<span>${some(gauges.outboxHeld, say.held)}</span>`}
+    ${
+      name === 'outbox' &&
+      html`<span>${some(gauges.outboxHeld, 'held behind a parked event')}</span>`
+    }
   </div>`;
 }
 
@@ -187,12 +227,12 @@ function pipe(perSecond: number | null): Html {
 /** A figure with what it counts: `3 waiting`, or `waiting: unknown`, which is not none. */
 function counted(value: number | null | undefined, what: string): Html {
   return value === null || value === undefined
-    ? html`${what}: ${say.unknown}`
+    ? html`${what}: unknown`
     : html`<b>${number(value)}</b> ${what}`;
 }
 
 function figure(value: number | null | undefined, form: (value: number) => string): string {
-  return value === null || value === undefined ? say.unknown : form(value);
+  return value === null || value === undefined ? 'unknown' : form(value);
 }
 
 /** Of what waits for longer than a minute the age is a warning, as the alerts have it. */
@@ -200,7 +240,7 @@ const oldAfterSeconds = 60;
 
 function age(oldest: number | null | undefined): Shown {
   if (oldest === null || oldest === undefined || oldest === 0) return '';
-  const text = `${say.oldest} ${seconds(oldest)}`;
+  const text = `oldest ${seconds(oldest)}`;
   return oldest > oldAfterSeconds ? html`<b class="old">${text}</b>` : text;
 }
 
@@ -209,14 +249,16 @@ function some(many: number | null, what: string): Shown {
 }
 
 function auditLine({ gauges: { auditDrift, auditEnded } }: Flow): Html {
-  if (auditEnded === null || auditEnded === 0) return html`<p>${say.noAudit}</p>`;
+  if (auditEnded === null || auditEnded === 0) {
+    return html`<p>No audit has ended yet, or no auditor tells.</p>`;
+  }
   const drift = auditDrift ?? 0;
   return html`<p>
-    ${say.auditEnded} ${time(new Date(auditEnded * 1_000))}:
+    The last audit ended ${time(new Date(auditEnded * 1_000))}:
     ${
       drift === 0
-        ? html`<span class="pill good">${say.noDrift}</span>`
-        : html`<a class="pill bad" href="/audit">${say.drift(number(drift))}</a>`
+        ? html`<span class="pill good">no drift</span>`
+        : html`<a class="pill bad" href="/audit">${number(drift)} offending ids</a>`
     }
   </p>`;
 }
@@ -224,9 +266,19 @@ function auditLine({ gauges: { auditDrift, auditEnded } }: Flow): Html {
 const width = 240;
 const height = 40;
 
+/** The figures of the last hour, and what each is counted by. */
+const charts: Readonly<Record<ChartName, readonly [title: string, unit: string]>> = {
+  accepted: ['Accepted', 'a second'],
+  read: ['Read by the ledger', 'a second'],
+  published: ['Published', 'a second'],
+  delivered: ['Webhooks delivered', 'a second'],
+  caught: ['Duplicates caught', 'a minute'],
+  oldest: ['Oldest waiting', ''],
+};
+
 /** One figure of the last hour: as a curve, and in words what its greatest and its last are. */
 function chart({ hour, since }: Flow, name: ChartName): Html {
-  const [title, unit] = say.charts[name];
+  const [title, unit] = charts[name];
   const told = hour.flatMap((point) => {
     const value = point[name];
     return value === null ? [] : [{ at: point.at.getTime(), value }];
@@ -242,7 +294,7 @@ function chart({ hour, since }: Flow, name: ChartName): Html {
   });
   const last = told.at(-1)?.value;
   const shownValue = name === 'oldest' ? seconds : rate;
-  const summary = `${say.greatest} ${shownValue(greatest)}`;
+  const summary = `greatest ${shownValue(greatest)}`;
   const named = unit === '' ? title : html`${title} <small>${unit}</small>`;
   return html`<figure class="chart">
     <figcaption><span>${named}</span> <b>${figure(last, shownValue)}</b></figcaption>
@@ -275,7 +327,11 @@ function processes({ processes: all }: Flow): Html {
     state(each.is),
     ...describeProcess(each),
   ]);
-  return table(say.processes, say.processHeads, { rows, empty: say.noProcesses });
+  return table(
+    'Processes',
+    ['Process', 'State', 'Since', { figure: 'CPU' }, { figure: 'Memory' }, 'Why'],
+    { rows, empty: 'No process is known: PROCESS_URLS names none.' },
+  );
 }
 
 function describeProcess(each: ProcessState): Shown[] {

@@ -1,7 +1,6 @@
 import { hasCardNumber, formatMoney, maskCardNumbers, cardNumberMask } from '@triplock/payments';
 import { formatSpan } from '@triplock/command';
 import { html, type Html, type Shown } from './html.ts';
-import { words } from './words.ts';
 
 /** A moment with its zone, to the second or the millisecond; the machine's form beside it. */
 export function time(at: Date, precision: 'seconds' | 'milliseconds' = 'seconds'): Html {
@@ -60,9 +59,26 @@ const tones: Readonly<Record<string, 'good' | 'bad' | 'wait'>> = {
   disputed: 'bad',
 };
 
+/** Of states that are not said as they are kept, how they are. */
+const saidOtherwise: Readonly<Record<string, string>> = {
+  authorized: 'authorised',
+  canceled: 'cancelled',
+  'in-flight': 'in flight',
+  waiting: 'waits for others',
+  'open-loss': 'nobody knows of it yet',
+  doubted: 'found otherwise since',
+  nothing: 'nothing to do',
+  unknown: 'not known',
+};
+
+/** A state as pages say it. */
+export function stateInWords(name: string): string {
+  return saidOtherwise[name] ?? name;
+}
+
 /** A state in a pill; its word says all, and the colour only helps. */
 export function state(name: string): Html {
-  return html`<span class="pill ${tones[name] ?? 'wait'}">${words.states[name] ?? name}</span>`;
+  return html`<span class="pill ${tones[name] ?? 'wait'}">${stateInWords(name)}</span>`;
 }
 
 /** An id that is copied rather than read. */

@@ -3,22 +3,27 @@ import type { Answer, Console, Visit } from '../console.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { readAudits, type ScheduledAudit } from './listings.ts';
 import { id, linked, number, seconds, state, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 import { type RecordedAct, listActs } from '@triplock/inspect';
 
 const runsShown = 20;
 
 /** What the auditors found last, what people had them look for, and what they have closed. */
 export async function showAudit(console: Console, { session }: Visit): Promise<Answer> {
-  const say = words.audit;
   const { last, slices, losses, runs } = await auditsOf(console);
   const main = html`${headline(last)} ${actForm(session, 'audit.run')}
-    <h2>${say.found}</h2>
-    ${table(say.found, say.foundHeads, { rows: findings(last, console.now()), empty: say.nothing })}
-    <h2>${say.runs}</h2>
-    ${lastRun(runs)} ${actTable(runs, { caption: say.runs, empty: say.noRuns })}
-    <h2>${say.losses}</h2>
-    ${table(say.losses, say.lossHeads, {
+    <h2>By check</h2>
+    ${table('By check', ['Check', 'What it means', { figure: 'Ids' }, { figure: 'Oldest' }], {
+      rows: findings(last, console.now()),
+      empty: 'No check has found anything, and nothing is in flight.',
+    })}
+    <h2>Audits that were asked for</h2>
+    ${lastRun(runs)}
+    ${actTable(runs, {
+      caption: 'Audits that were asked for',
+      empty: 'Nobody has asked for one yet.',
+    })}
+    <h2>Lost by Kafka</h2>
+    ${table('Lost by Kafka', ['Found', { figure: 'Id' }, 'Offsets', 'Why', 'Acknowledged'], {
       rows: losses.map((each) => [
         time(each.foundAt),
         number(each.id),
@@ -29,11 +34,14 @@ export async function showAudit(console: Console, { session }: Visit): Promise<A
           : (actForm(session, 'losses.acknowledge', { fields: { id: String(each.id) } }) ??
             state('open-loss')),
       ]),
-      empty: say.noLosses,
+      empty: 'Kafka has lost nothing before it was read.',
     })}
-    <h2>${say.slices}</h2>
-    <p class="hint">${say.slicesHint}</p>
-    ${table(say.slices, say.sliceHeads, {
+    <h2>Closed slices</h2>
+    <p class="hint">
+      Windows of time that came to their end and were compared in every layer. Each hash is over the
+      slice and the hash before it.
+    </p>
+    ${table('Closed slices', [{ figure: 'No.' }, 'From', 'Until', 'Closed', 'Hash'], {
       rows: slices.map((each) => [
         number(each.nth),
         time(each.from),
@@ -41,9 +49,9 @@ export async function showAudit(console: Console, { session }: Visit): Promise<A
         time(each.closedAt),
         each.doubted ? state('doubted') : id(each.hash.slice(0, 16)),
       ]),
-      empty: say.noSlices,
+      empty: 'No slice is closed yet: the first is closed some time after the system was started.',
     })}`;
-  return { is: 'page', title: say.title, section: 'audit', main };
+  return { is: 'page', title: 'Audit', section: 'audit', main };
 }
 
 /** The same for programs: `{ last, slices, losses, runs }`. */
@@ -67,17 +75,26 @@ function lastRun(runs: readonly RecordedAct[]): Html | undefined {
 }
 
 function headline({ endedAt, tookMs, drift }: ScheduledAudit): Html {
-  const say = words.audit;
-  if (endedAt === null) return html`<p class="note">${say.never}</p>`;
+  if (endedAt === null) {
+    return html`<p class="note">
+      No audit has ended yet: an auditor runs one within a minute of its start.
+    </p>`;
+  }
   const many = Object.values(drift).reduce((sum, each) => sum + each, 0);
   const outcome =
     many === 0
-      ? html`<span class="pill good">${words.flow.noDrift}</span>`
-      : html`<span class="pill bad">${words.flow.drift(number(many))}</span>`;
+      ? html`<span class="pill good">no drift</span>`
+      : html`<span class="pill bad">${number(many)} offending ids</span>`;
   return html`<div class="title-line">
-      ${outcome} <span>${say.ended} ${time(endedAt)}, ${say.took(seconds(tookMs / 1_000))}</span>
+      ${outcome} <span>The last one ended ${time(endedAt)}, took ${seconds(tookMs / 1_000)}</span>
     </div>
-    <p class="hint">${many > 0 ? say.idsByRun : say.meaning}</p>`;
+    <p class="hint">
+      ${
+        many > 0
+          ? 'Run the audit for the offending ids: the scheduled one keeps how many there are.'
+          : 'Layers agree to the minor unit, but for what is in flight or waits for others.'
+      }
+    </p>`;
 }
 
 /** By check: drift first, then what is in flight or waits for others, which is none. */

@@ -26,9 +26,9 @@ import { kindsOfActs, lettersMax, type ActName } from '../acts/kinds-of-acts.ts'
 import { describeCopy } from '../payments/payment.ts';
 import * as json from '../edge/schema.ts';
 import { id, maskedIn, number, paymentLink, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 
-const say = words.deadLetters;
+const inKafka = 'Records of Kafka';
+const away = 'This part did not answer; the rest is shown.';
 
 /** More than a person works through on one page; the command lists all. */
 const shownMax = 200;
@@ -42,11 +42,18 @@ export async function showDeadLetters(console: Console, visit: Visit): Promise<A
   ]);
   const records = `/dead-letters/records?show=${wanted}`;
   const other = wanted === 'waiting' ? 'dismissed' : 'waiting';
-  const main = html`<p class="lead">${say.intro}</p>
+  const main = html`<p class="lead">
+      What could not go on and was set aside. Nothing here is lost, and nothing here goes on by
+      itself.
+    </p>
     ${copy && html`<p class="note">${copy}</p>`}
     <p>
-      ${wanted === 'dismissed' && say.dismissedHint}
-      <a href="/dead-letters?show=${other}">${say.show[other]}</a>
+      ${
+        wanted === 'dismissed' && 'A person has decided of each of these that it stays where it is.'
+      }
+      <a href="/dead-letters?show=${other}"
+        >${other === 'waiting' ? 'Show what waits' : 'Show what was dismissed'}</a
+      >
     </p>
     ${sections.map(({ title, of, acts, hint }) => {
       const letters = rows.filter(({ id: each }) => of.some((source) => each.startsWith(source)));
@@ -54,11 +61,11 @@ export async function showDeadLetters(console: Console, visit: Visit): Promise<A
         ${hint && html`<p class="hint">${hint}</p>`}
         ${letterTable({ caption: title, letters, acts, wanted }, visit.session)}`;
     })}
-    <h2>${say.inKafka}</h2>
+    <h2>${inKafka}</h2>
     <div hx-get="${records}" hx-trigger="load">
-      <a href="${records}">${say.askKafka}</a>
+      <a href="${records}">Ask Kafka for its dead letters</a>
     </div>`;
-  return { is: 'page', title: say.title, section: 'dead-letters', main };
+  return { is: 'page', title: 'Dead letters', section: 'dead-letters', main };
 }
 
 const bothActs = ['dead-letters.redrive', 'dead-letters.dismiss'] as const;
@@ -67,9 +74,18 @@ type Section = { title: string; of: readonly string[]; acts: readonly ActName[];
 
 /** What of the database stands together: what may be done about it is the same. */
 const sections: readonly Section[] = [
-  { title: say.accepted, of: ['outbox:', 'transaction:'], acts: ['dead-letters.redrive'] },
-  { title: say.webhooks, of: ['webhook:'], acts: bothActs },
-  { title: say.refused, of: ['refused:'], acts: bothActs, hint: say.refusedHint },
+  {
+    title: 'Parked events and pending transactions',
+    of: ['outbox:', 'transaction:'],
+    acts: ['dead-letters.redrive'],
+  },
+  { title: 'Webhooks given up', of: ['webhook:'], acts: bothActs },
+  {
+    title: 'Messages that consumers refused',
+    of: ['refused:'],
+    acts: bothActs,
+    hint: 'They are no events of this system, were acknowledged, and had no effect. Pub/Sub will not bring them again; redriven, each goes to every consumer once more, and those that have its event know it.',
+  },
 ];
 
 /** A piece of that page: the records of the dead-letter topic. */
@@ -80,10 +96,10 @@ export async function showDeadRecords(
   const wanted = wantedIn(query);
   try {
     const letters = withoutCards(await listDeadRecords(sourcesOf(config, database), wanted));
-    const shown = { caption: say.inKafka, letters, acts: bothActs, wanted };
+    const shown = { caption: inKafka, letters, acts: bothActs, wanted };
     return { is: 'fragment', html: letterTable(shown, session) };
   } catch (error) {
-    return { is: 'fragment', html: html`<p class="trouble">${say.away} ${wordsOf(error)}</p>` };
+    return { is: 'fragment', html: html`<p class="trouble">${away} ${wordsOf(error)}</p>` };
   }
 }
 
@@ -118,22 +134,23 @@ function withoutCards(letters: readonly DeadLetter[]): DeadLetter[] {
 function wantedIn(query: URLSearchParams): Wanted {
   const asked = query.get('show') || 'waiting';
   if (asked === 'waiting' || asked === 'dismissed') return asked;
-  throw new Refusal('invalid_request', say.badShow);
+  throw new Refusal('invalid_request', 'There are two lists: show=waiting and show=dismissed.');
 }
 
 /** One dead letter, as it was: its bytes, its headers, its attempts. */
 export async function showLetter(console: Console, visit: Visit): Promise<Answer> {
   const { asked, letter } = await letterIn(console, visit);
   const again = html`<label class="check"
-    ><input type="checkbox" name="again" value="yes" /> ${say.again}</label
+    ><input type="checkbox" name="again" value="yes" /> Redrive it although it was redriven or
+    dismissed before</label
   >`;
-  const main = html`<p><a href="/dead-letters">${say.back}</a></p>
+  const main = html`<p><a href="/dead-letters">All dead letters</a></p>
     ${actForm(visit.session, actsOn(asked), {
       fields: { id: asked },
       inputs: again,
     })}
     <pre>${toJson(letter, 2)}</pre>`;
-  return { is: 'page', title: say.one(asked), section: 'dead-letters', main };
+  return { is: 'page', title: `Dead letter ${asked}`, section: 'dead-letters', main };
 }
 
 /** What of an accepted payment waits must go on; anything else may be left where it is. */
@@ -162,9 +179,12 @@ async function letterIn({ config, database }: Console, { params }: Visit) {
       return { asked, letter: { ...maskedIn(letter), id: renderDeadLetterId(parsed) } };
     }
   } catch (error) {
-    throw new Refusal('unavailable', `${say.away} ${wordsOf(error)}`);
+    throw new Refusal('unavailable', `${away} ${wordsOf(error)}`);
   }
-  throw new Refusal('not_found', say.gone);
+  throw new Refusal(
+    'not_found',
+    'There is no such dead letter (any more): it may have been redriven meanwhile.',
+  );
 }
 
 function parsedLetter(asked: string): DeadLetterId {
@@ -202,19 +222,30 @@ function letterTable({ caption, letters, acts, wanted }: LetterTable, session: S
       actOn(isWaiting ? each.redriven : each.dismissed),
     ]);
   const more = letters.length - rows.length;
-  const heads = [...say.heads, isWaiting ? say.redriven : say.dismissed];
-  const shown = table(caption, choosable ? [say.choose, ...heads] : heads, {
+  const heads = [
+    ...(choosable ? ['Choose'] : []),
+    'Since',
+    'Id',
+    'Partner',
+    'About',
+    'Reason',
+    isWaiting ? 'Redriven' : 'Dismissed',
+  ];
+  const shown = table(caption, heads, {
     rows,
-    empty: say.empty,
+    empty: 'There are none.',
   });
   const isActable = choosable && rows.length > 0;
-  const most = html`<p class="hint">${say.most(lettersMax)}</p>`;
+  const most = html`<p class="hint">Choose ${lettersMax} at a time at most.</p>`;
   return html`${isActable ? actForm(session, acts, { inputs: html`${shown} ${most}` }) : shown}
-  ${more > 0 && html`<p class="note below">${say.more(number(more))}</p>`}`;
+  ${
+    more > 0 &&
+    html`<p class="note below">${number(more)} more: npm run dead-letters -- list has all.</p>`
+  }`;
 }
 
 function actOn(act: DeadLetter['redriven']): Html | null {
-  return act && html`${time(act.at)} ${say.by(act.by, act.why)}`;
+  return act && html`${time(act.at)} by ${act.by}${act.why !== null && `: ${act.why}`}`;
 }
 
 /** What of dead letters is given to programs. */

@@ -13,14 +13,12 @@ import { listPartners } from '../payments/payments.ts';
 import { csvRow, select } from '../payments/payments-page.ts';
 import { formatDecimal } from '@triplock/payments';
 import { field, id, money, number, state, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 
 /** Every webhook, newest first, and where they go. */
 export async function showWebhooks(
   { database }: Console,
   { query, session }: Visit,
 ): Promise<Answer> {
-  const say = words.webhooks;
   const partner = field(query, 'partner');
   const state = givenUpIn(query);
   const [partners, page, endpoints] = await Promise.all([
@@ -31,36 +29,41 @@ export async function showWebhooks(
   const next = new URLSearchParams(query);
   if (page.next !== undefined) next.set('after', page.next);
   const rows = page.deliveries.map((each) => deliveryRow(each, session));
-  const main = html`<form class="filter" action="/webhooks" aria-label="${words.list.filter}">
-      ${select('partner', words.list.partner, { values: partners, chosen: partner ?? '' })}
-      ${select('state', words.list.status, { values: ['failed'], chosen: state ?? '' })}
-      <button>${words.list.show}</button>
+  const main = html`<form class="filter" action="/webhooks" aria-label="Filter">
+      ${select('partner', 'Partner', { values: partners, chosen: partner ?? '' })}
+      ${select('state', 'Status', { values: ['failed'], chosen: state ?? '' })}
+      <button>Show</button>
     </form>
-    ${table(say.title, say.heads, { rows, empty: say.empty })}
+    ${table(
+      'Webhooks',
+      ['Made', 'Partner', 'Webhook-id', 'Event', 'State', 'Tries', 'Answer', 'When', 'Act'],
+      { rows, empty: 'There is no such webhook.' },
+    )}
     ${
       page.next !== undefined &&
       html`<p class="below">
-        <a class="button" rel="next" href="/webhooks?${next.toString()}">${say.more}</a>
+        <a class="button" rel="next" href="/webhooks?${next.toString()}">Older webhooks</a>
       </p>`
     }
     ${partner !== undefined && redeliverWindow(session, partner)}
-    <h2>${say.endpoints}</h2>
-    ${table(say.endpoints, say.endpointHeads, {
+    <h2>Endpoints</h2>
+    ${table('Endpoints', ['Partner', 'Address', 'State', 'Events', 'Made', 'Secret'], {
       rows: endpoints.map((each) => endpointRow(each, session)),
-      empty: say.noEndpoints,
+      empty: 'No endpoint: what is made for such a partner is parked until it sets one.',
     })}`;
-  return { is: 'page', title: say.title, section: 'webhooks', main };
+  return { is: 'page', title: 'Webhooks', section: 'webhooks', main };
 }
 
 /** The form that gives back what was given up of a partner's, in a window of time or at all. */
 function redeliverWindow(session: Session, partner: string): Html | undefined {
-  const say = words.webhooks;
-  const inputs = html`<label>${say.since} <input name="since" placeholder="${say.moment}" /></label>
-    <label>${say.before} <input name="until" placeholder="${say.moment}" /></label>`;
+  const inputs = html`<label
+      >Made from <input name="since" placeholder="2026-11-20T08:00:00Z"
+    /></label>
+    <label>and before <input name="until" placeholder="2026-11-20T08:00:00Z" /></label>`;
   const form = actForm(session, 'webhooks.redeliver-window', { fields: { partner }, inputs });
   return (
     form &&
-    html`<h2>${say.window(partner)}</h2>
+    html`<h2>Given up of ${partner}</h2>
       ${form}`
   );
 }
@@ -80,7 +83,10 @@ export async function readWebhooks({ database }: Console, { query }: Visit): Pro
 function givenUpIn(query: URLSearchParams): 'failed' | undefined {
   const asked = field(query, 'state');
   if (asked === undefined || asked === 'failed') return asked;
-  throw new Refusal('invalid_request', words.webhooks.badState);
+  throw new Refusal(
+    'invalid_request',
+    'Only those that were given up can be listed by their state: failed.',
+  );
 }
 
 function deliveryRow(each: ListedDelivery, session: Session): Shown[] {
@@ -95,16 +101,16 @@ function deliveryRow(each: ListedDelivery, session: Session): Shown[] {
     number(each.attempts),
     answer,
     time(each.finishedAt ?? each.nextAttemptAt),
-    foldedForm(session, 'webhooks.redeliver', { fields, summary: words.webhooks.again }),
+    foldedForm(session, 'webhooks.redeliver', { fields, summary: 'again' }),
   ];
 }
 
 function endpointRow(each: ListedEndpoint, session: Session): Shown[] {
-  const say = words.webhooks;
   const now = each.disabledAt ? 'disabled' : each.verified ? 'open' : 'unverified';
   const until = each.secondSecretUntil;
   const early = html`<label class="check"
-    ><input type="checkbox" name="again" value="yes" required /> ${say.rotateEarly}</label
+    ><input type="checkbox" name="again" value="yes" required /> End the older one now, although the
+    partner may know no other</label
   >`;
   const rotation = foldedForm(session, 'partners.rotate-secret', {
     fields: { partner: each.partner, endpoint: each.id },
@@ -114,9 +120,9 @@ function endpointRow(each: ListedEndpoint, session: Session): Shown[] {
     each.partner,
     each.url,
     state(now),
-    each.types?.join(', ') ?? say.all,
+    each.types?.join(', ') ?? 'all',
     time(each.madeAt),
-    html`${until && html`${say.twoSign} ${time(until)}`} ${rotation}`,
+    html`${until && html`two sign until ${time(until)}`} ${rotation}`,
   ];
 }
 
@@ -126,7 +132,6 @@ const [shownMax, fileRowsMax] = [500, 100_000] as const;
 
 /** What partners are owed, by day and currency. */
 export async function showSettlements(console: Console, { query }: Visit): Promise<Answer> {
-  const say = words.settlements;
   const days = daysIn(query, console.now());
   const [partners, rows] = await Promise.all([
     listPartners(console.database),
@@ -142,20 +147,37 @@ export async function showSettlements(console: Console, { query }: Visit): Promi
     html`<b>${money(each.net, each.currency)}</b>`,
   ]);
   const asked = new URLSearchParams(Object.entries({ partner: '', ...days }));
-  const main = html`<form class="filter" action="/settlements" aria-label="${words.list.filter}">
-      ${select('partner', words.list.partner, { values: partners, chosen: days.partner ?? '' })}
-      <label>${say.from}<input type="date" name="from" value="${days.from}" /></label>
-      <label>${say.until}<input type="date" name="until" value="${days.until}" /></label>
-      <button>${words.list.show}</button>
+  const main = html`<form class="filter" action="/settlements" aria-label="Filter">
+      ${select('partner', 'Partner', { values: partners, chosen: days.partner ?? '' })}
+      <label>From<input type="date" name="from" value="${days.from}" /></label>
+      <label>Until<input type="date" name="until" value="${days.until}" /></label>
+      <button>Show</button>
     </form>
-    ${table(say.title, say.heads, { rows: shown, empty: say.empty })}
-    ${rows.length === shownMax && html`<p class="note below">${say.more}</p>`}
+    ${table(
+      'Settlements',
+      [
+        'Day (UTC)',
+        'Partner',
+        { figure: 'Payments' },
+        { figure: 'Gross' },
+        { figure: 'Refunds' },
+        { figure: 'Given back' },
+        { figure: 'Net' },
+      ],
+      { rows: shown, empty: 'Nothing was settled on these days.' },
+    )}
+    ${
+      rows.length === shownMax &&
+      html`<p class="note below">
+        There is more: choose a partner or fewer days, or download the file.
+      </p>`
+    }
     <p class="below">
       <a class="button quiet" href="/settlements.csv?${asked.toString()}" download>
-        ${words.list.csv}
+        Download as CSV
       </a>
     </p>`;
-  return { is: 'page', title: say.title, section: 'settlements', main };
+  return { is: 'page', title: 'Settlements', section: 'settlements', main };
 }
 
 /** The same for programs: `{ settlements }`. */
@@ -203,7 +225,7 @@ function daysIn(query: URLSearchParams, now: Date): SettlementDays {
   for (const day of [from, until]) {
     const isDay = /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(Date.parse(day));
     if (!isDay || dayOf(Date.parse(day)) !== day) {
-      throw new Refusal('invalid_request', words.settlements.badDay(day));
+      throw new Refusal('invalid_request', `“${day}” is no day: write it as 2026-11-20.`);
     }
   }
   const partner = field(query, 'partner');

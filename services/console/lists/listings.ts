@@ -1,7 +1,6 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from '../console.ts';
 import * as json from '../edge/schema.ts';
-import { words } from '../html/words.ts';
 
 const sql = loadStatements(import.meta.url, 'listings.sql', [
   'deliveries',
@@ -63,7 +62,7 @@ function placeIn(cursor: string): string[] {
   const text = Buffer.from(cursor, 'base64url').toString();
   const [, event, ordinal, at] =
     /^([0-9a-f-]{36}) (\d{1,2}) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d+:-]{0,20})$/.exec(text) ?? [];
-  if (at === undefined) throw new Refusal('invalid_request', words.refusals.noPlace);
+  if (at === undefined) throw new Refusal('invalid_request', 'This is no place in this list.');
   return [at, event!, ordinal!];
 }
 

@@ -1,25 +1,26 @@
 import { actForm, foldedForm } from '../acts/acts-pages.ts';
 import type { Answer, Console, Session, Visit } from '../console.ts';
+import { isExemptEverywhere } from '@triplock/payments';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { listShownPartners, type ShownPartner } from './listings.ts';
 import { field, id, state, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 
 /** Partners and what may be shown of their keys. */
 export async function showPartners(
   { database }: Console,
   { query, session }: Visit,
 ): Promise<Answer> {
-  const say = words.partners;
   const partners = await listShownPartners(database, field(query, 'after'));
   const last = partners.at(-1);
-  const main = html`${partners.length === 0 && html`<p class="empty">${say.empty}</p>`}
+  const main = html`${partners.length === 0 && html`<p class="empty">There is no partner yet.</p>`}
   ${partners.map((each) => partnerSection(each, session))} ${addPartner(session)}
   ${
     partners.length === 100 &&
-    html`<p class="below"><a class="button" href="/partners?after=${last!.id}">${say.more}</a></p>`
+    html`<p class="below">
+      <a class="button" href="/partners?after=${last!.id}">More partners</a>
+    </p>`
   }`;
-  return { is: 'page', title: say.title, section: 'partners', main };
+  return { is: 'page', title: 'Partners', section: 'partners', main };
 }
 
 /** The same for programs: `{ partners }`. */
@@ -32,14 +33,13 @@ export async function readPartners({ database }: Console, { query }: Visit): Pro
 
 /** The form that makes a partner. Its key is on the next page, and on no other. */
 function addPartner(session: Session): Html | undefined {
-  const say = words.partners;
   const inputs = html`<label
-    >${say.id} <input name="partner" required pattern="[a-z0-9][a-z0-9\\-]{0,62}"
+    >Its name, of a-z, 0-9 and - <input name="partner" required pattern="[a-z0-9][a-z0-9\\-]{0,62}"
   /></label>`;
   const form = actForm(session, 'partners.add', { inputs });
   return (
     form &&
-    html`<h2>${say.add}</h2>
+    html`<h2>A new partner</h2>
       ${form}`
   );
 }
@@ -48,9 +48,8 @@ function partnerSection(
   { id: name, createdAt, cardNumbersIn, keys }: ShownPartner,
   session: Session,
 ): Html {
-  const say = words.partners;
   const rows = keys.map(({ prefix, createdAt: made, revokedAt }): Shown[] => [
-    id(prefix === null ? say.notKept : `${prefix}…`),
+    id(prefix === null ? '(beginning not kept)' : `${prefix}…`),
     time(new Date(made)),
     revokedAt === null ? state('good') : html`${state('revoked')} ${time(new Date(revokedAt))}`,
     revokedAt === null && prefix !== null
@@ -58,6 +57,7 @@ function partnerSection(
       : '',
   ]);
   const isExempt = cardNumbersIn.length > 0;
+  const exempt = isExemptEverywhere(cardNumbersIn) ? '' : ` in ${cardNumbersIn.join(', ')}`;
   const allowed = isExempt ? 'no' : 'yes';
   const acts = [
     actForm(session, 'partners.rotate-key', { fields: { partner: name } }),
@@ -65,16 +65,20 @@ function partnerSection(
   ].filter((each) => each !== undefined);
   return html`<h2>${name}</h2>
     <p class="hint">
-      ${say.since} ${time(createdAt)}. ${isExempt && html`<b>${say.cardNumbers(cardNumbersIn)}</b>`}
-      <a href="/payments?partner=${name}">${words.pages.payments}</a> ·
-      <a href="/webhooks?partner=${name}">${words.pages.webhooks}</a> ·
-      <a href="/settlements?partner=${name}">${words.pages.settlements}</a>
+      Since ${time(createdAt)}.
+      ${isExempt && html`<b>Its texts may look like card numbers${exempt}.</b>`}
+      <a href="/payments?partner=${name}">Payments</a> ·
+      <a href="/webhooks?partner=${name}">Webhooks</a> ·
+      <a href="/settlements?partner=${name}">Settlements</a>
     </p>
-    ${table(say.keysOf(name), say.keyHeads, { rows, empty: say.noKeys })}
+    ${table(`API keys of ${name}`, ['Key', 'Made', 'State', 'Act'], {
+      rows,
+      empty: 'It has no key, so it can ask for nothing.',
+    })}
     ${
       acts.length > 0 &&
       html`<details>
-        <summary>${say.acts(name)}</summary>
+        <summary>Change ${name}</summary>
         ${acts}
       </details>`
     }`;

@@ -1,5 +1,5 @@
 import type { ClaimSeen } from '@triplock/claims';
-import { UsageError, wordsOf, formatSpan } from '@triplock/command';
+import { UsageError, wordsOf, formatSpan, count } from '@triplock/command';
 import {
   type DeadRecord,
   type Entry,
@@ -20,11 +20,9 @@ import {
 import type { Answer, Console, Visit } from '../console.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { txnIdOf } from './payment-page.ts';
+import { layerTitles } from './payment-way.ts';
 import * as json from '../edge/schema.ts';
 import { id, money, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
-
-const say = words.payment;
 
 /** How long a page may ask the layers. */
 const askWithinMs = 20_000;
@@ -63,47 +61,53 @@ function layers(trace: PaymentTrace): Html {
     ...providerRows(trace),
     ...receiptRows(trace),
   ];
-  return html`${trace.unasked.map(
-    ({ why }) => html`<p class="trouble">${say.notAsked}: ${why}</p>`,
-  )}
-  ${table(say.layersNow, say.layerHeads, { rows, empty: say.notAsked })}`;
+  return html`${trace.unasked.map(({ why }) => html`<p class="trouble">Not asked: ${why}</p>`)}
+  ${table('What the layers have now', ['Layer', 'What it has'], { rows, empty: 'Not asked' })}`;
 }
 
 function claimRow({ claim, claims }: PaymentTrace): Shown[] {
-  if (claim === undefined) return [say.layers.claim, say.noClaim(titleOfClaims(claims))];
+  if (claim === undefined) {
+    return [
+      layerTitles.claim,
+      `None in ${titleOfClaims(claims)}: expired or forgotten. The ledger still knows the key.`,
+    ];
+  }
   const { state, leftMs, acceptedAt } = claim;
   const at = acceptedAt && html`${time(acceptedAt, 'milliseconds')} · `;
-  return [say.layers.claim, html`${at}${say.claim(state, formatSpan(leftMs))}`];
+  return [layerTitles.claim, html`${at}${state}, kept ${formatSpan(leftMs)} more`];
 }
 
 function recordRows({ txnId, kafka, ledger }: PaymentTrace): Shown[][] {
   if (kafka === undefined) return [];
   const mine = kafka.records.filter((record) => record.txnId === txnId);
   const rows = mine.map(({ at, offset }, nth): Shown[] => {
-    const where = say.recordSeen(kafka.partition, offset);
-    const copy = nth > 0 && html`, <b>${say.duplicate}</b>`;
-    return [say.layers.kafka, html`${time(at, 'milliseconds')} · ${where}${copy}`];
+    const where = `partition ${kafka.partition}, offset ${offset}`;
+    const copy = nth > 0 && html`, <b>a duplicate that guard 2 absorbs</b>`;
+    return [layerTitles.kafka, html`${time(at, 'milliseconds')} · ${where}${copy}`];
   });
   // Only the ledger says which payment one follows, and so under whose id its record is.
-  const none = ledger.length > 0 ? say.noRecords : say.noRecordsYet;
-  if (mine.length === 0) rows.push([say.layers.kafka, none]);
-  if (!kafka.complete) rows.push([say.layers.kafka, say.moreRecords]);
+  const none =
+    ledger.length > 0
+      ? 'No record any more: past its retention.'
+      : 'No record: past its retention, or under the id of the payment that it follows.';
+  if (mine.length === 0) rows.push([layerTitles.kafka, none]);
+  if (!kafka.complete) rows.push([layerTitles.kafka, 'There is more than was read now.']);
   return rows;
 }
 
 function providerRows({ provider }: PaymentTrace): Shown[][] {
   return provider.map(({ kind, id: named, row }) => {
-    if (row === undefined) return [say.layers.provider, say.nothingAtProvider(kind, named)];
+    if (row === undefined) return [layerTitles.provider, `no ${kind} ${named}`];
     const { status, amount, currency } = row;
-    return [say.layers.provider, html`${kind} ${id(named)} ${status}, ${money(amount, currency)}`];
+    return [layerTitles.provider, html`${kind} ${id(named)} ${status}, ${money(amount, currency)}`];
   });
 }
 
 function receiptRows({ receipts }: PaymentTrace): Shown[][] {
   return receipts.map(({ id: webhook, verified, attempts, firstAt }) => [
-    say.receiver,
-    html`${time(new Date(firstAt), 'milliseconds')} · ${id(webhook)},
-    ${say.received(verified, attempts)}`,
+    'Received by the partner',
+    html`${time(new Date(firstAt), 'milliseconds')} · ${id(webhook)}, signature
+    ${verified ? 'verified' : 'WRONG'}, ${count(attempts, 'attempt')}`,
   ]);
 }
 

@@ -4,6 +4,7 @@ import { Refusal, type Answer, type Console, type Session, type Visit } from '..
 import { html, type Html, type Shown } from '../html/html.ts';
 import {
   describeCopy,
+  goneEndpoint,
   readRawForms,
   viewPayment,
   type Dispute,
@@ -13,24 +14,37 @@ import {
 import { renderWay } from './payment-way.ts';
 import { facts, id, money, number, state, table, time } from '../html/shown.ts';
 import { toJson } from '@triplock/command';
-import { words } from '../html/words.ts';
 
-const say = words.payment;
+const noAmount = 'no amount yet';
 
 /** One payment, refund, capture or cancellation: its whole way, and what follows it. */
 export async function showPayment(console: Console, visit: Visit): Promise<Answer> {
   const [view, copy] = await Promise.all([found(console, visit), describeCopy(console)]);
   const { row } = view;
   const main = html`${headline(view)} ${copy && html`<p class="note">${copy}</p>`}
-    ${row === undefined ? html`<p class="note">${say.notInLedger}</p>` : factsOf(row, view.disputes)}
-    <h2>${say.way}</h2>
-    <p class="hint">${say.wayHint}</p>
+    ${
+      row === undefined
+        ? html`<p class="note">
+            The ledger has no row of it yet: its record was read from Kafka by the auditor, and
+            waits for a worker.
+          </p>`
+        : factsOf(row, view.disputes)
+    }
+    <h2>Its way</h2>
+    <p class="hint">
+      Each step by when it happened and how long after the payment was accepted, on a logarithmic
+      scale.
+    </p>
     ${renderWay(view)} ${row?.paymentId === null && followers(view)}
-    <h2>${say.webhooks}</h2>
-    ${table(say.webhooks, say.webhookHeads, {
-      rows: view.webhooks.map(webhookRow),
-      empty: say.noWebhooks,
-    })}
+    <h2>Webhooks</h2>
+    ${table(
+      'Webhooks',
+      ['Webhook-id', 'Event', 'State', 'To', { figure: 'Attempts' }, 'Next or ended'],
+      {
+        rows: view.webhooks.map(webhookRow),
+        empty: 'No webhook was made for it yet.',
+      },
+    )}
     ${row !== undefined && givingBack(row, visit.session)} ${onDemand(view)}`;
   const kind = row?.kind ?? view.accepted[0]?.kind ?? 'payment';
   return {
@@ -50,7 +64,7 @@ export async function readPayment(console: Console, visit: Visit): Promise<Answe
 export async function showRawForms(console: Console, visit: Visit): Promise<Answer> {
   const { id: txnId, row, accepted } = await found(console, visit);
   const forms = await readRawForms(console.database, txnId);
-  const fragment = html`<h3>${say.rawRow}</h3>
+  const fragment = html`<h3>Row of the ledger</h3>
     <pre>${toJson(row ?? accepted, 2)}</pre>
     ${forms.map(
       (form) =>
@@ -63,7 +77,12 @@ export async function showRawForms(console: Console, visit: Visit): Promise<Answ
 /** @throws Refusal for an id that is none, or nobody's. */
 async function found({ database }: Console, { params }: Visit): Promise<PaymentView> {
   const view = await viewPayment(database, txnIdOf(params['id']));
-  if (view === undefined) throw new Refusal('not_found', say.notFound);
+  if (view === undefined) {
+    throw new Refusal(
+      'not_found',
+      'No layer has anything of this id. Was it a refused request, or another system’s?',
+    );
+  }
   return view;
 }
 
@@ -71,12 +90,15 @@ async function found({ database }: Console, { params }: Visit): Promise<PaymentV
 export function txnIdOf(text: string | undefined): TxnId {
   const lower = text?.toLowerCase();
   if (lower !== undefined && isTxnId(lower)) return lower;
-  throw new Refusal('invalid_request', say.noId);
+  throw new Refusal(
+    'invalid_request',
+    'This is no id of a payment: those have 36 characters. Search for it by what else you have.',
+  );
 }
 
 function headline({ row, accepted: [record], disputes }: PaymentView): Html {
   const { amount, currency } = row ?? record ?? { amount: null, currency: null };
-  const shown = amount === null || currency === null ? say.noAmount : money(amount, currency);
+  const shown = amount === null || currency === null ? noAmount : money(amount, currency);
   const isHeld = row?.state === 'pending' && row.authorizedAt !== null;
   return html`<div class="title-line">
     <span class="amount">${shown}</span>
@@ -96,27 +118,26 @@ function factsOf(row: NonNullable<PaymentView['row']>, disputes: readonly Disput
   const atProvider = [row.intentId, row.chargeId, row.refundId]
     .filter((each) => each !== null)
     .map((each) => html`${id(each)} `);
-  const names = say.facts;
   return facts([
-    [names.partner, html`<a href="/payments?partner=${row.partner}">${row.partner}</a>`],
-    [names.key, id(row.key)],
+    ['Partner', html`<a href="/payments?partner=${row.partner}">${row.partner}</a>`],
+    ['Idempotency key', id(row.key)],
     [
-      names.of,
+      'Of payment',
       row.paymentId && html`<a href="/payments/${row.paymentId}">${id(row.paymentId)}</a>`,
     ],
-    [names.reference, row.reference],
-    [names.method, row.method],
-    [names.accepted, time(row.createdAt, 'milliseconds')],
-    [names.settled, row.settledAt && time(row.settledAt, 'milliseconds')],
-    [names.failure, failure],
-    [names.captured, sum(row.captured) || null],
-    [names.refunded, sum(row.refunded) || null],
-    [names.action, row.actionExpiresAt && time(row.actionExpiresAt)],
-    [names.due, row.dueAt && time(row.dueAt)],
-    [names.disputed, disputed.length > 0 ? disputed : null],
-    [names.provider, atProvider.length > 0 ? atProvider : null],
-    [names.trace, row.traceId && id(row.traceId)],
-    [names.description, row.details],
+    ['Reference', row.reference],
+    ['Payment method', row.method],
+    ['Accepted', time(row.createdAt, 'milliseconds')],
+    ['Settled', row.settledAt && time(row.settledAt, 'milliseconds')],
+    ['Failure', failure],
+    ['Captured', sum(row.captured) || null],
+    ['Refunded', sum(row.refunded) || null],
+    ['Customer may act until', row.actionExpiresAt && time(row.actionExpiresAt)],
+    ['Looked after at', row.dueAt && time(row.dueAt)],
+    ['Disputed', disputed.length > 0 ? disputed : null],
+    ['At the provider', atProvider.length > 0 ? atProvider : null],
+    ['Trace', row.traceId && id(row.traceId)],
+    ['Details', row.details],
   ]);
 }
 
@@ -126,12 +147,14 @@ function followers({ followers: all }: PaymentView): Html {
     each.kind,
     html`<a href="/payments/${each.id}">${id(each.id)}</a>`,
     state(each.state),
-    each.amount === null || each.currency === null
-      ? say.noAmount
-      : money(each.amount, each.currency),
+    each.amount === null || each.currency === null ? noAmount : money(each.amount, each.currency),
   ]);
-  return html`<h2>${say.followers}</h2>
-    ${table(say.followers, say.followerHeads, { rows, empty: say.noFollowers })}`;
+  return html`<h2>Refunds, captures and cancellations</h2>
+    ${table(
+      'Refunds, captures and cancellations',
+      ['Asked for', 'Kind', 'Id', 'Status', { figure: 'Amount' }],
+      { rows, empty: 'Nothing follows this payment.' },
+    )}`;
 }
 
 function webhookRow(each: Webhook): Shown[] {
@@ -139,7 +162,7 @@ function webhookRow(each: Webhook): Shown[] {
     id(each.id),
     each.type,
     state(each.state),
-    each.url ?? say.gone,
+    each.url ?? goneEndpoint,
     number(each.attempts.length),
     time(each.finishedAt ?? each.nextAttemptAt),
   ];
@@ -150,33 +173,40 @@ function givingBack(row: NonNullable<PaymentView['row']>, session: Session): Htm
   const mayHave = row.paymentId === null && row.method !== null && row.settledAt !== null;
   const form = mayHave && foldedForm(session, 'payments.give-back', { fields: { id: row.id } });
   if (!form) return undefined;
-  return html`<h2>${say.atProvider}</h2>
-    <p class="hint">${say.giveBackHint}</p>
+  return html`<h2>Money at the provider</h2>
+    <p class="hint">
+      Refunds whole what the provider took for this payment, cancels what it holds or could still
+      take, and leaves alone the intent that paid it. What partners were told of the payment stays.
+      Done twice it gives nothing back twice.
+    </p>
     ${form}`;
 }
 
 /** What is asked for when somebody wants it: a link, or with a script a piece of this page. */
 function onDemand({ id: txnId }: PaymentView): Html {
-  return html`<h2>${say.layersNow}</h2>
-    <p class="hint">${say.layersHint}</p>
+  return html`<h2>What the layers have now</h2>
+    <p class="hint">
+      The claim, every record in Kafka with its duplicates, and what the provider says: asked when
+      you ask.
+    </p>
     <div id="layers">
       <a
         class="button quiet"
         href="/payments/${txnId}/layers"
         hx-get="/payments/${txnId}/layers"
         hx-target="#layers"
-        >${say.askLayers}</a
+        >Ask the layers</a
       >
     </div>
-    <h2>${say.raw}</h2>
-    <p class="hint">${say.rawHint}</p>
+    <h2>Raw forms</h2>
+    <p class="hint">The row, the events and the webhooks as they went out, without card numbers.</p>
     <div id="raw">
       <a
         class="button quiet"
         href="/payments/${txnId}/raw"
         hx-get="/payments/${txnId}/raw"
         hx-target="#raw"
-        >${say.showRaw}</a
+        >Show the raw forms</a
       >
     </div>`;
 }

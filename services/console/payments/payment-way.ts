@@ -1,15 +1,25 @@
 import { html, type Html, type Shown } from '../html/html.ts';
 import { formatSpan } from '@triplock/command';
-import type { PaymentView } from './payment.ts';
+import { goneEndpoint, type PaymentView } from './payment.ts';
 import { id, money, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
 
-const say = words.payment;
+/** Every layer that a transaction passes. */
+export const layerTitles = {
+  claim: 'Guard 1 · claim',
+  kafka: 'Kafka',
+  ledger: 'Guard 2 · ledger',
+  provider: 'Provider',
+  outbox: 'Guard 3a · outbox',
+  pubsub: 'Pub/Sub',
+  inbox: 'Guard 3b · inbox',
+  webhook: 'Webhook',
+  dead: 'Dead letter',
+} as const;
 
 /** Something that happened to a transaction, in one of the layers. */
 export type Step = {
   at: Date | null;
-  layer: keyof typeof say.layers;
+  layer: keyof typeof layerTitles;
   what: string;
   detail?: Shown;
   /** What should not have happened, or has to be looked at. */
@@ -27,8 +37,9 @@ function wayOf(view: PaymentView): Step[] {
     ...view.journal.map(({ kind, id: providers, status, amount, currency, createdAt }): Step => ({
       at: createdAt,
       layer: 'provider',
-      what: say.journal(kind, status),
-      detail: html`${id(providers)} ${money(amount, currency)}, ${say.wholeSeconds}`,
+      what: `${kind} ${status}`,
+      detail: html`${id(providers)} ${money(amount, currency)}, by the provider’s clock, in whole
+      seconds`,
       ...(status === 'failed' && { bad: true }),
     })),
     ...view.events.flatMap(eventSteps),
@@ -37,7 +48,7 @@ function wayOf(view: PaymentView): Step[] {
       at,
       layer: 'dead',
       what: reason,
-      detail: say.set(partition, String(offset)),
+      detail: `Set aside from partition ${partition}, offset ${offset}`,
       bad: true,
     })),
   ];
@@ -54,64 +65,79 @@ function inOrderOfTime(steps: readonly Step[]): Step[] {
 function acceptedSteps({ row, accepted }: PaymentView): Step[] {
   const records = accepted.map(({ partition, offset, at }, nth): Step => {
     const after = row && formatSpan(Math.max(0, at.getTime() - row.createdAt.getTime()));
-    const seen = after === undefined ? say.seenAlone : say.seen(after);
+    const seen =
+      after === undefined
+        ? 'read by the auditor; no worker has posted it yet'
+        : `read by the auditor ${after} after the payment was accepted`;
     return {
       at: row === undefined ? at : null,
       layer: 'kafka',
-      what: say.record(partition, String(offset)),
-      detail: nth === 0 ? seen : say.otherRequest,
+      what: `Record in partition ${partition}, offset ${offset}`,
+      detail: nth === 0 ? seen : 'another request under the same key: it loses',
       ...(nth > 0 && { bad: true }),
     };
   });
   if (row === undefined) return records;
-  return [{ at: row.createdAt, layer: 'claim', what: say.claimed }, ...records];
+  return [
+    { at: row.createdAt, layer: 'claim', what: 'The gateway claimed the key and answered 202' },
+    ...records,
+  ];
 }
 
 function ledgerSteps({ row, entries }: PaymentView): Step[] {
   const moved = entries.map(({ debit, credit, amount, currency, at }): Step => ({
     at,
     layer: 'ledger',
-    what: say.moved,
+    what: 'Money moved',
     detail: html`${debit} → ${credit}, ${money(amount, currency)}`,
   }));
   if (row?.settledAt == null) return moved;
   const { state, failureCode, settledAt } = row;
   const isBad = state === 'failed';
-  const end: Step = { at: settledAt, layer: 'ledger', what: say.settled(state) };
+  const end: Step = { at: settledAt, layer: 'ledger', what: `The row is ${state}, for ever` };
   return [...moved, { ...end, detail: failureCode, ...(isBad && { bad: true }) }];
 }
 
 function eventSteps(event: PaymentView['events'][number]): Step[] {
   const { eventId, type, sequence, createdAt, publishedAt, copies, altered, firstSeenAt } = event;
-  const name = say.event(type, sequence === null ? '' : ` #${sequence}`);
+  const name = `${type}${sequence === null ? '' : ` #${sequence}`}`;
   const seen: Step = {
     at: firstSeenAt,
     layer: 'pubsub',
-    what: say.copies(copies),
-    ...(altered > 0 && { detail: say.altered(altered), bad: true }),
+    what:
+      copies === 1
+        ? 'One copy seen by the auditor'
+        : `${copies} copies seen by the auditor: the inbox catches all but one`,
+    ...(altered > 0 && { detail: `${altered} of them ALTERED`, bad: true }),
   };
   const received = (at: Date | null, what: string): Step[] =>
     at === null ? [] : [{ at, layer: 'inbox', what, detail: name }];
   return [
     { at: createdAt, layer: 'outbox', what: name, detail: id(eventId) },
-    ...(publishedAt === null
-      ? [{ at: null, layer: 'outbox', what: say.writtenOnly, detail: name } as const]
-      : [{ at: publishedAt, layer: 'outbox', what: say.published, detail: name } as const]),
+    {
+      at: publishedAt,
+      layer: 'outbox',
+      what:
+        publishedAt === null
+          ? 'written with the row, waits to be published'
+          : 'published and marked',
+      detail: name,
+    },
     ...(copies > 0 ? [seen] : []),
-    ...received(event.receivedAt, say.inbox),
-    ...received(event.feedReceivedAt, say.feed),
+    ...received(event.receivedAt, 'Applied once by the partner-notifier'),
+    ...received(event.feedReceivedAt, 'Applied once by the settlement feed'),
   ];
 }
 
 function webhookSteps({ attempts, url, type }: PaymentView['webhooks'][number]): Step[] {
   return attempts.map(({ attempt, status, error, tookMs, at }): Step => {
-    const answer = status === null ? (error ?? say.noAnswer) : `HTTP ${status}`;
+    const answer = status === null ? (error ?? 'no answer') : `HTTP ${status}`;
     const isGood = status !== null && status >= 200 && status < 300;
     return {
       at,
       layer: 'webhook',
-      what: say.attempt(attempt, answer),
-      detail: html`${type} ${say.to} ${url ?? say.gone}, ${say.took(tookMs)}`,
+      what: `Attempt ${attempt}: ${answer}`,
+      detail: html`${type} to ${url ?? goneEndpoint}, took ${tookMs} ms`,
       ...(!isGood && { bad: true }),
     };
   });
@@ -131,11 +157,11 @@ export function renderWay(view: PaymentView): Html {
     ${steps.map(
       ({ at, layer, what, detail, bad }) =>
         html`<li class="${bad && 'bad'}">
-          <span class="layer">${say.layers[layer]}</span>
+          <span class="layer">${layerTitles[layer]}</span>
           <span class="after"
             >${
               at === null
-                ? say.undated
+                ? 'no time'
                 : html`${time(at, 'milliseconds')}<br />+ ${formatSpan(after(at))}`
             }</span
           >

@@ -3,7 +3,6 @@ import { loadStatements, type Queryable } from '@triplock/postgres';
 import { describeCopyUntil, readCopyUntil, readEffects, type Effects } from '@triplock/inspect';
 import type { Console } from '../console.ts';
 import * as json from '../edge/schema.ts';
-import { words } from '../html/words.ts';
 import { maskCardNumbers } from '@triplock/payments';
 
 const sql = loadStatements(import.meta.url, 'payment.sql', [
@@ -164,8 +163,12 @@ function webhooksOf(rows: readonly AttemptRow[]): Webhook[] {
 export async function describeCopy({ config, database }: Console): Promise<string | undefined> {
   if (config.LEDGER_STORE !== 'spanner') return undefined;
   const until = await readCopyUntil(database);
-  return until === undefined ? words.copied : `${words.copied} Now ${describeCopyUntil(until)}.`;
+  const copied = 'The ledger is in Spanner: this is its copy in PostgreSQL, about two seconds old.';
+  return until === undefined ? copied : `${copied} Now ${describeCopyUntil(until)}.`;
 }
+
+/** Said where a webhook went whose endpoint is no more. */
+export const goneEndpoint = 'Its endpoint is deleted';
 
 /** A text as it went out. */
 export type RawForm = { what: 'event' | 'webhook'; id: string; text: string; at: Date };

@@ -13,10 +13,8 @@ import {
   type PaymentFilter,
   type PaymentPage,
 } from './payments.ts';
-import { field, id, money, state, table, time } from '../html/shown.ts';
-import { words } from '../html/words.ts';
-
-const say = words.list;
+import { findHint } from '../html/layout.ts';
+import { field, id, money, state, stateInWords, table, time } from '../html/shown.ts';
 
 /** The list of payments by a filter, which its address keeps. */
 export async function showPayments(console: Console, { query }: Visit): Promise<Answer> {
@@ -29,7 +27,7 @@ export async function showPayments(console: Console, { query }: Visit): Promise<
   ]);
   const main = html`${copy && html`<p class="note">${copy}</p>`} ${filterForm(query, partners)}
   ${paymentTable(page)} ${onwards(page, query)}`;
-  return { is: 'page', title: say.title, section: 'payments', main };
+  return { is: 'page', title: 'Payments', section: 'payments', main };
 }
 
 /** A page of the same list for programs: `{ payments, next? }`. */
@@ -49,7 +47,9 @@ export async function downloadPayments({ database }: Console, { query }: Visit):
     const pages = allPayments(database, filter, fileRowsMax);
     for (let page = await pages.next(); ; page = await pages.next()) {
       if (page.done) {
-        if (page.value.more) yield csvRow([say.csvGoesOn]);
+        if (page.value.more) {
+          yield csvRow(['The list goes on: narrow the filter by time for the rest.']);
+        }
         return;
       }
       yield page.value.map(csvRowOf).join('');
@@ -62,17 +62,22 @@ export async function downloadPayments({ database }: Console, { query }: Visit):
 export async function findPayment({ database }: Console, { query }: Visit): Promise<Answer> {
   const found = await search(database, query);
   const [only] = found;
-  if (only !== undefined && found.length === 1)
+  if (only !== undefined && found.length === 1) {
     return { is: 'redirect', to: `/payments/${only.id}` };
+  }
   const asked = field(query, 'q');
   const partners = await listPartners(database);
+  const title = asked === undefined ? 'Find a payment' : `Found for “${asked}”`;
   const main = html`${findForm(query, partners)}
   ${
     asked === undefined
-      ? html`<p class="empty">${say.ask}</p>`
-      : table(say.found(asked), say.foundHeads, { rows: found.map(foundRow), empty: say.notFound })
+      ? html`<p class="empty">Give what you have of the payment in the field above.</p>`
+      : table(title, ['Accepted', 'Kind', 'Partner', 'Id', 'Status', { figure: 'Amount' }], {
+          rows: found.map(foundRow),
+          empty:
+            'Nothing has this as its id, idempotency key, reference, provider’s id or webhook-id. An id and a key are found for ever; a webhook-id for as long as its event is kept.',
+        })
   }`;
-  const title = asked === undefined ? words.find : say.found(asked);
   const status = asked !== undefined && found.length === 0 ? 404 : 200;
   return { is: 'page', title, section: 'payments', main, status };
 }
@@ -100,24 +105,26 @@ function filterOf(query: URLSearchParams): PaymentFilter {
     (name) => field(query, name),
   );
   const status = field(query, 'status');
-  if (status !== undefined && !isStatus(status)) throw refuse(say.badStatus(status));
+  if (status !== undefined && !isStatus(status)) throw refuse(`There is no status “${status}”.`);
   if (currency !== undefined && minorDigits(currency) === undefined) {
-    throw refuse(say.badCurrency(currency));
+    throw refuse(`“${currency}” is no currency: write it as EUR.`);
   }
   const [least, greatest] = (['least', 'greatest'] as const).map((name) => {
     const text = field(query, name);
     if (text === undefined) return undefined;
-    if (currency === undefined) throw refuse(say.needsCurrency);
+    if (currency === undefined) throw refuse('An amount goes with a currency: choose one.');
     const amount = parseDecimal(text, currency);
-    if (amount === undefined) throw refuse(say.badAmount(text));
+    if (amount === undefined) {
+      throw refuse(`“${text}” is no amount of this currency: write it as 12.50.`);
+    }
     return amount;
   });
   if (partner === undefined && (reference ?? currency) !== undefined) {
-    throw refuse(say.needsPartner);
+    throw refuse('Reference, currency and amount go with a partner: choose one.');
   }
   const [from, until] = (['from', 'until'] as const).map((name) => momentOf(field(query, name)));
   if ([partner, reference].some((text) => text !== undefined && /\p{Cc}/u.test(text))) {
-    throw refuse(say.controls);
+    throw refuse('A partner or reference holds no control characters.');
   }
   const amount = least === undefined && greatest === undefined ? undefined : { least, greatest };
   return { partner, status, from, until, reference, currency, amount };
@@ -134,7 +141,10 @@ function momentOf(text: string | undefined): Date | undefined {
   if (text === undefined) return undefined;
   const at = new Date(text.length > 10 && !text.endsWith('Z') ? `${text}Z` : text);
   if (momentForm.test(text) && !Number.isNaN(at.getTime())) return at;
-  throw new Refusal('invalid_request', say.badTime(text));
+  throw new Refusal(
+    'invalid_request',
+    `“${text}” is no time: write it as 2026-11-20 or 2026-11-20T08:00.`,
+  );
 }
 
 function filterForm(query: URLSearchParams, partners: readonly string[]): Html {
@@ -149,26 +159,27 @@ function filterForm(query: URLSearchParams, partners: readonly string[]): Html {
         maxlength="255"
     /></label>`;
   const picked = [...query.keys()].some((name) => of(name) !== '');
-  return html`<form class="filter" action="/payments" aria-label="${say.filter}">
-    ${select('partner', say.partner, { values: partners, chosen: of('partner') })}
-    ${select('status', say.status, { values: paymentStatuses, chosen: of('status') })}
-    ${input('from', say.from, 'datetime-local')} ${input('until', say.until, 'datetime-local')}
-    ${input('reference', say.reference, 'text')} ${input('currency', say.currency, 'text')}
-    ${input('least', say.least, 'text')} ${input('greatest', say.greatest, 'text')}
+  return html`<form class="filter" action="/payments" aria-label="Filter">
+    ${select('partner', 'Partner', { values: partners, chosen: of('partner') })}
+    ${select('status', 'Status', { values: paymentStatuses, chosen: of('status') })}
+    ${input('from', 'From (UTC)', 'datetime-local')}
+    ${input('until', 'Until (UTC)', 'datetime-local')} ${input('reference', 'Reference', 'text')}
+    ${input('currency', 'Currency', 'text')} ${input('least', 'At least', 'text')}
+    ${input('greatest', 'At most', 'text')}
     <div class="actions">
-      <button>${say.show}</button>
-      ${picked && html`<a class="button quiet" href="/payments">${say.reset}</a>`}
+      <button>Show</button>
+      ${picked && html`<a class="button quiet" href="/payments">Clear</a>`}
     </div>
   </form>`;
 }
 
 function findForm(query: URLSearchParams, partners: readonly string[]): Html {
-  return html`<form class="filter" action="/payments/find" aria-label="${words.find}">
+  return html`<form class="filter" action="/payments/find" aria-label="Find a payment">
     <label
-      >${words.findHint}<input name="q" value="${field(query, 'q')}" maxlength="300" size="40"
+      >${findHint}<input name="q" value="${field(query, 'q')}" maxlength="300" size="40"
     /></label>
-    ${select('partner', say.partner, { values: partners, chosen: field(query, 'partner') ?? '' })}
-    <button>${words.findButton}</button>
+    ${select('partner', 'Partner', { values: partners, chosen: field(query, 'partner') ?? '' })}
+    <button>Find</button>
   </form>`;
 }
 
@@ -180,12 +191,12 @@ export function select(
 ): Html {
   const options = values.map((value) =>
     value === chosen
-      ? html`<option value="${value}" selected>${words.states[value] ?? value}</option>`
-      : html`<option value="${value}">${words.states[value] ?? value}</option>`,
+      ? html`<option value="${value}" selected>${stateInWords(value)}</option>`
+      : html`<option value="${value}">${stateInWords(value)}</option>`,
   );
   return html`<label
     >${label}<select name="${name}">
-      <option value="">${say.all}</option>
+      <option value="">all</option>
       ${options}
     </select></label
   >`;
@@ -200,7 +211,11 @@ function paymentTable({ payments }: PaymentPage): Html {
     state(statusOf(each)),
     money(each.amount, each.currency),
   ]);
-  return table(say.title, say.heads, { rows, empty: say.empty });
+  return table(
+    'Payments',
+    ['Accepted', 'Partner', 'Payment', 'Reference', 'Status', { figure: 'Amount' }],
+    { rows, empty: 'No payment fits. Clear the filter, or look at another time.' },
+  );
 }
 
 /** What a partner calls the state of one whose money is held. */
@@ -214,15 +229,21 @@ function onwards({ next, lookedUntil }: PaymentPage, query: URLSearchParams): Ht
     if (name === 'after' || !query.get(name)) here.delete(name);
   const onto = new URLSearchParams(here);
   if (next !== undefined) onto.set('after', next);
-  return html`${lookedUntil && html`<p class="note below">${say.lookedUntil} ${time(lookedUntil)}.</p>`}
+  return html`${
+      lookedUntil &&
+      html`<p class="note below">
+        Looked through the 10 000 newest that the rest of the filter fits, back to
+        ${time(lookedUntil)}.
+      </p>`
+    }
     <p class="actions below">
       ${
         next !== undefined &&
         html`<a class="button" rel="next" href="/payments?${onto.toString()}"
-          >${lookedUntil ? say.lookFurther : say.more}</a
+          >${lookedUntil ? 'Look further back' : 'Older payments'}</a
         >`
       }
-      <a class="button quiet" href="/payments.csv?${here.toString()}" download>${say.csv}</a>
+      <a class="button quiet" href="/payments.csv?${here.toString()}" download>Download as CSV</a>
     </p>`;
 }
 

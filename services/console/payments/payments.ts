@@ -11,7 +11,6 @@ import { loadStatements, type Queryable } from '@triplock/postgres';
 import { Refusal } from '../console.ts';
 import { maskedTexts } from './payment.ts';
 import * as json from '../edge/schema.ts';
-import { words } from '../html/words.ts';
 
 const sql = loadStatements(import.meta.url, 'payments.sql', [
   'listAll',
@@ -132,7 +131,7 @@ function cursorAt(filter: PaymentFilter, at: Date, id: string): string {
 function positionIn(cursor: string, filter: PaymentFilter): { at: string; id: string } {
   const text = Buffer.from(cursor, 'base64url').toString();
   const [, ms, id = '', digest] = /^(\d{1,15}) (\S{36}) (\S{16})$/.exec(text) ?? [];
-  if (!isTxnId(id)) throw new Refusal('invalid_request', words.refusals.noPlace);
+  if (!isTxnId(id)) throw new Refusal('invalid_request', 'This is no place in this list.');
   if (digest !== digestOf(filter)) {
     throw new Refusal(
       'invalid_request',
