@@ -232,8 +232,8 @@ function describeAct(path: string, role: Route['role']): object {
 
 /**
  * The OpenAPI 3.1 document of every path of the API in this table; `npm run generate` writes it to
- * docs/console-openapi.json. The roles are the table's, the answers' shapes those of the readers'
- * types.
+ * docs/console-openapi.json. The roles are the table's, the answers' shapes stand with what
+ * reads them.
  *
  * @throws for a path of the API that nobody described.
  */

@@ -12,25 +12,26 @@ const sql = loadStatements(import.meta.url, 'listings.sql', [
   'losses',
 ]);
 
-/** A webhook in the list of all. */
-export type ListedDelivery = {
+const listedDelivery = json.object({
   /** The webhook-id, and which of its event's from the second on. */
-  id: string;
-  event: string;
-  ordinal: number;
+  id: json.text,
+  event: json.uuid,
+  ordinal: json.whole,
   /** When it was made, to the microsecond. */
-  place: string;
-  partner: string;
-  about: string;
-  type: string;
-  state: string;
-  attempts: number;
-  lastStatus: number | null;
-  lastOutcome: string | null;
-  createdAt: Date;
-  nextAttemptAt: Date;
-  finishedAt: Date | null;
-};
+  place: json.text,
+  partner: json.text,
+  about: json.uuid,
+  type: json.text,
+  state: json.text,
+  attempts: json.whole,
+  lastStatus: json.orNull(json.whole),
+  lastOutcome: json.orNull(json.text),
+  createdAt: json.time,
+  nextAttemptAt: json.time,
+  finishedAt: json.orNull(json.time),
+});
+/** A webhook in the list of all. */
+export type ListedDelivery = json.ValueOf<typeof listedDelivery>;
 
 const pageSize = 50;
 
@@ -66,36 +67,38 @@ function placeIn(cursor: string): string[] {
   return [at, event!, ordinal!];
 }
 
-/** Where a partner's webhooks go. */
-export type ListedEndpoint = {
-  id: string;
-  partner: string;
-  url: string;
-  description: string | null;
+const listedEndpoint = json.object({
+  id: json.uuid,
+  partner: json.text,
+  url: json.text,
+  description: json.orNull(json.text),
   /** The types of events that it wants; null for all. */
-  types: string[] | null;
-  verified: boolean;
-  disabledAt: Date | null;
-  madeAt: Date;
-  secondSecretUntil: Date | null;
-};
+  types: json.orNull(json.listOf(json.text)),
+  verified: json.flag,
+  disabledAt: json.orNull(json.time),
+  madeAt: json.time,
+  secondSecretUntil: json.orNull(json.time),
+});
+/** Where a partner's webhooks go. */
+export type ListedEndpoint = json.ValueOf<typeof listedEndpoint>;
 
 /** The endpoints of a partner, or of all: 500 at most. */
 export function listEndpoints(database: Queryable, partner?: string): Promise<ListedEndpoint[]> {
   return database.query<ListedEndpoint>(sql.endpoints, [partner ?? null]);
 }
 
-/** What a partner is owed of a day in one currency, in minor units. */
-export type ListedSettlement = {
-  partner: string;
-  day: string;
-  currency: string;
-  gross: bigint;
-  refunds: bigint;
-  net: bigint;
-  payments: bigint;
-  refundCount: bigint;
-};
+const listedSettlement = json.object({
+  partner: json.text,
+  day: json.day,
+  currency: json.text,
+  gross: json.minorUnits,
+  refunds: json.minorUnits,
+  net: json.minorUnits,
+  payments: json.bigWhole,
+  refundCount: json.bigWhole,
+});
+/** What a partner is owed of a day in one currency. */
+export type ListedSettlement = json.ValueOf<typeof listedSettlement>;
 
 /** Which days, both included, as `yyyy-mm-dd`; of one partner or of all. */
 export type SettlementDays = { partner?: string; from: string; until: string };
@@ -110,55 +113,65 @@ export function listSettlements(
   return database.query<ListedSettlement>(sql.settlements, values);
 }
 
-/** A partner and what may be shown of its keys, the oldest first; times as RFC 3339. */
-export type ShownPartner = {
-  id: string;
-  createdAt: Date;
+const shownPartner = json.object({
+  id: json.text,
+  createdAt: json.time,
   /** Where its texts may look like card numbers, `*` for everywhere. */
-  cardNumbersIn: string[];
-  keys: { prefix: string | null; createdAt: string; revokedAt: string | null }[];
-};
+  cardNumbersIn: json.listOf(json.text),
+  keys: json.listOf(
+    json.object({
+      prefix: json.orNull(json.text),
+      createdAt: json.text,
+      revokedAt: json.orNull(json.text),
+    }),
+  ),
+});
+/** A partner and what may be shown of its keys, the oldest first; times as RFC 3339. */
+export type ShownPartner = json.ValueOf<typeof shownPartner>;
 
 /** Partners by name, 100 at a time. */
 export function listShownPartners(database: Queryable, after?: string): Promise<ShownPartner[]> {
   return database.query<ShownPartner>(sql.partners, [after ?? null]);
 }
 
-/** The last scheduled audit, by check: how many ids, and since when the oldest. */
-export type ScheduledAudit = {
-  endedAt: Date | null;
-  tookMs: number;
+const scheduledAudit = json.object({
+  endedAt: json.orNull(json.time),
+  tookMs: json.whole,
   /** Null where it is due at once. */
-  dueAt: Date | null;
-  drift: Record<string, number>;
-  inFlight: Record<string, number>;
-  inFlightSince: Record<string, string>;
-  waiting: Record<string, number>;
-  waitingSince: Record<string, string>;
-};
+  dueAt: json.orNull(json.time),
+  drift: json.byName(json.whole),
+  inFlight: json.byName(json.whole),
+  inFlightSince: json.byName(json.text),
+  waiting: json.byName(json.whole),
+  waitingSince: json.byName(json.text),
+});
+/** The last scheduled audit, by check: how many ids, and since when the oldest. */
+export type ScheduledAudit = json.ValueOf<typeof scheduledAudit>;
 
-/** A window of time that was compared and closed. */
-export type ClosedSlice = {
-  nth: number;
-  from: Date;
-  until: Date;
-  closedAt: Date;
-  hash: string;
+const closedSlice = json.object({
+  nth: json.whole,
+  from: json.time,
+  until: json.time,
+  closedAt: json.time,
+  hash: json.text,
   /** Found otherwise since than it was closed. */
-  doubted: boolean;
-};
+  doubted: json.flag,
+});
+/** A window of time that was compared and closed. */
+export type ClosedSlice = json.ValueOf<typeof closedSlice>;
 
+const loss = json.object({
+  id: json.bigWhole,
+  topic: json.text,
+  partition: json.whole,
+  from: json.bigWhole,
+  to: json.bigWhole,
+  why: json.text,
+  foundAt: json.time,
+  acknowledgedAt: json.orNull(json.time),
+});
 /** Records that Kafka lost before they were read, up to and without the last offset. */
-export type Loss = {
-  id: bigint;
-  topic: string;
-  partition: number;
-  from: bigint;
-  to: bigint;
-  why: string;
-  foundAt: Date;
-  acknowledgedAt: Date | null;
-};
+export type Loss = json.ValueOf<typeof loss>;
 
 /** What the auditors found, as they left it in the database. */
 export async function readAudits(database: Queryable) {
@@ -180,89 +193,19 @@ export const listingSchemas: json.Schemas = {
     },
     ['next'],
   ),
-  Delivery: json.shapeOf<ListedDelivery>({
-    id: json.text,
-    event: json.uuid,
-    ordinal: json.whole,
-    place: json.text,
-    partner: json.text,
-    about: json.uuid,
-    type: json.text,
-    state: json.text,
-    attempts: json.whole,
-    lastStatus: json.orNull(json.whole),
-    lastOutcome: json.orNull(json.text),
-    createdAt: json.time,
-    nextAttemptAt: json.time,
-    finishedAt: json.orNull(json.time),
-  }),
-  Endpoint: json.shapeOf<ListedEndpoint>({
-    id: json.uuid,
-    partner: json.text,
-    url: json.text,
-    description: json.orNull(json.text),
-    types: json.orNull(json.listOf(json.text)),
-    verified: json.flag,
-    disabledAt: json.orNull(json.time),
-    madeAt: json.time,
-    secondSecretUntil: json.orNull(json.time),
-  }),
+  Delivery: listedDelivery,
+  Endpoint: listedEndpoint,
   Settlements: json.object({ settlements: json.listOf(json.ref('Settlement')) }),
-  Settlement: json.shapeOf<ListedSettlement>({
-    partner: json.text,
-    day: { type: 'string', format: 'date' },
-    currency: json.text,
-    gross: json.minorUnits,
-    refunds: json.minorUnits,
-    net: json.minorUnits,
-    payments: json.whole,
-    refundCount: json.whole,
-  }),
+  Settlement: listedSettlement,
   Partners: json.object({ partners: json.listOf(json.ref('Partner')) }),
-  Partner: json.shapeOf<ShownPartner>({
-    id: json.text,
-    createdAt: json.time,
-    cardNumbersIn: json.listOf(json.text),
-    keys: json.listOf(
-      json.object({
-        prefix: json.orNull(json.text),
-        createdAt: json.text,
-        revokedAt: json.orNull(json.text),
-      }),
-    ),
-  }),
+  Partner: shownPartner,
   Audit: json.object({
     last: json.ref('ScheduledAudit'),
     slices: json.listOf(json.ref('Slice')),
     losses: json.listOf(json.ref('Loss')),
     runs: json.listOf(json.ref('Act')),
   }),
-  ScheduledAudit: json.shapeOf<ScheduledAudit>({
-    endedAt: json.orNull(json.time),
-    tookMs: json.whole,
-    dueAt: json.orNull(json.time),
-    drift: json.byName(json.whole),
-    inFlight: json.byName(json.whole),
-    inFlightSince: json.byName(json.text),
-    waiting: json.byName(json.whole),
-    waitingSince: json.byName(json.text),
-  }),
-  Slice: json.shapeOf<ClosedSlice>({
-    nth: json.whole,
-    from: json.time,
-    until: json.time,
-    closedAt: json.time,
-    hash: json.text,
-    doubted: json.flag,
-  }),
-  Loss: json.shapeOf<Loss>({
-    id: json.whole,
-    topic: json.text,
-    partition: json.whole,
-    from: json.whole,
-    to: json.whole,
-    why: json.text,
-    foundAt: json.time,
-    acknowledgedAt: json.orNull(json.time),
-  }),
+  ScheduledAudit: scheduledAudit,
+  Slice: closedSlice,
+  Loss: loss,
 };

@@ -15,98 +15,114 @@ const sql = loadStatements(import.meta.url, 'payment.sql', [
   'rawForms',
 ]);
 
-/** The ledger's row of a transaction; amounts in minor units. */
-export type TransactionRow = {
-  id: string;
-  kind: string;
-  partner: string;
-  key: string;
+const transactionRow = json.object({
+  id: json.uuid,
+  kind: json.text,
+  partner: json.text,
+  key: json.text,
   /** Of a refund, capture or cancellation. */
-  paymentId: string | null;
-  requested: bigint | null;
-  amount: bigint | null;
-  currency: string | null;
-  state: string;
-  method: string | null;
-  reference: string | null;
-  /** JSON text of what the ledger does not compute with. */
-  details: string | null;
-  createdAt: Date;
-  settledAt: Date | null;
-  failureCode: string | null;
-  failureMessage: string | null;
-  captured: bigint | null;
-  refunded: bigint;
-  reserved: bigint;
-  authorizedAt: Date | null;
-  actionExpiresAt: Date | null;
-  dueAt: Date | null;
-  closedBy: string | null;
-  provider: string | null;
-  intentId: string | null;
-  chargeId: string | null;
-  refundId: string | null;
-  traceId: string | null;
-  fingerprint: string;
-  version: number;
-};
+  paymentId: json.orNull(json.uuid),
+  requested: json.orNull(json.minorUnits),
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+  state: json.text,
+  method: json.orNull(json.text),
+  reference: json.orNull(json.text),
+  details: {
+    ...json.orNull(json.text),
+    description: 'JSON of what the ledger does not compute with',
+  },
+  createdAt: json.time,
+  settledAt: json.orNull(json.time),
+  failureCode: json.orNull(json.text),
+  failureMessage: json.orNull(json.text),
+  captured: json.orNull(json.minorUnits),
+  refunded: json.minorUnits,
+  reserved: json.minorUnits,
+  authorizedAt: json.orNull(json.time),
+  actionExpiresAt: json.orNull(json.time),
+  dueAt: json.orNull(json.time),
+  closedBy: json.orNull(json.uuid),
+  provider: json.orNull(json.text),
+  intentId: json.orNull(json.text),
+  chargeId: json.orNull(json.text),
+  refundId: json.orNull(json.text),
+  traceId: json.orNull(json.text),
+  fingerprint: json.text,
+  version: json.whole,
+});
+/** The ledger's row of a transaction. */
+export type TransactionRow = json.ValueOf<typeof transactionRow>;
 
+const acceptedRecord = json.object({
+  partition: json.whole,
+  offset: json.bigWhole,
+  at: json.time,
+  kind: json.text,
+  partner: json.text,
+  paymentId: json.orNull(json.uuid),
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+});
 /** A request of the accepted topic, where and when the auditor read it. */
-export type AcceptedRecord = {
-  partition: number;
-  offset: bigint;
-  at: Date;
-  kind: string;
-  partner: string;
-  paymentId: string | null;
-  amount: bigint | null;
-  currency: string | null;
-};
+export type AcceptedRecord = json.ValueOf<typeof acceptedRecord>;
 
+const follower = json.object({
+  id: json.uuid,
+  kind: json.text,
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+  state: json.text,
+  failureCode: json.orNull(json.text),
+  createdAt: json.time,
+  settledAt: json.orNull(json.time),
+});
 /** A refund, capture or cancellation of a payment. */
-export type Follower = {
-  id: string;
-  kind: string;
-  amount: bigint | null;
-  currency: string | null;
-  state: string;
-  failureCode: string | null;
-  createdAt: Date;
-  settledAt: Date | null;
-};
+export type Follower = json.ValueOf<typeof follower>;
 
+const dispute = json.object({
+  id: json.text,
+  amount: json.minorUnits,
+  reason: json.text,
+  at: json.time,
+});
 /** A dispute of a payment, by the provider's id. */
-export type Dispute = { id: string; amount: bigint; reason: string; at: Date };
+export type Dispute = json.ValueOf<typeof dispute>;
 
+const journalEntry = json.object({
+  kind: json.text,
+  id: json.text,
+  status: json.text,
+  amount: json.minorUnits,
+  currency: json.text,
+  createdAt: json.time,
+  changedAt: json.time,
+});
 /** What the provider has, as its lists showed it last. */
-export type JournalEntry = {
-  kind: string;
-  id: string;
-  status: string;
-  amount: bigint;
-  currency: string;
-  createdAt: Date;
-  changedAt: Date;
-};
+export type JournalEntry = json.ValueOf<typeof journalEntry>;
 
-/** One webhook, with its attempts in order. */
-export type Webhook = {
-  id: string;
-  type: string;
-  state: string;
+const attempt = json.object({
+  attempt: json.whole,
+  status: json.orNull(json.whole),
+  error: json.orNull(json.text),
+  tookMs: json.whole,
+  at: json.time,
+});
+type Attempt = json.ValueOf<typeof attempt>;
+
+const webhook = json.object({
+  id: json.text,
+  type: json.text,
+  state: json.text,
   /** Nothing where there is no such endpoint any more. */
-  url: string | null;
-  createdAt: Date;
-  finishedAt: Date | null;
-  nextAttemptAt: Date;
-  attempts: {
-    attempt: number;
-    status: number | null;
-    error: string | null;
-    tookMs: number;
-    at: Date;
-  }[];
-};
+  url: json.orNull(json.text),
+  createdAt: json.time,
+  finishedAt: json.orNull(json.time),
+  nextAttemptAt: json.time,
+  attempts: json.listOf(json.ref<Attempt>('Attempt')),
+});
+/** One webhook, with its attempts in order. */
+export type Webhook = json.ValueOf<typeof webhook>;
 
 /** One transaction as the database has it, layer by layer. */
 export type PaymentView = {
@@ -145,8 +161,7 @@ export async function viewPayment(
   return { id, ...own, entries, events, deadLetters };
 }
 
-type AttemptRow = Omit<Webhook, 'attempts'> &
-  Webhook['attempts'][number] & { attempt: number | null };
+type AttemptRow = Omit<Webhook, 'attempts'> & Attempt & { attempt: number | null };
 
 function webhooksOf(rows: readonly AttemptRow[]): Webhook[] {
   const byId = Map.groupBy(rows, ({ id }) => id);
@@ -206,91 +221,11 @@ export const viewSchemas: json.Schemas = {
     },
     ['row'],
   ),
-  Row: json.shapeOf<TransactionRow>({
-    id: json.uuid,
-    kind: json.text,
-    partner: json.text,
-    key: json.text,
-    paymentId: json.orNull(json.uuid),
-    requested: json.orNull(json.minorUnits),
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    state: json.text,
-    method: json.orNull(json.text),
-    reference: json.orNull(json.text),
-    details: {
-      ...json.orNull(json.text),
-      description: 'JSON of what the ledger does not compute with',
-    },
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-    failureCode: json.orNull(json.text),
-    failureMessage: json.orNull(json.text),
-    captured: json.orNull(json.minorUnits),
-    refunded: json.minorUnits,
-    reserved: json.minorUnits,
-    authorizedAt: json.orNull(json.time),
-    actionExpiresAt: json.orNull(json.time),
-    dueAt: json.orNull(json.time),
-    closedBy: json.orNull(json.uuid),
-    provider: json.orNull(json.text),
-    intentId: json.orNull(json.text),
-    chargeId: json.orNull(json.text),
-    refundId: json.orNull(json.text),
-    traceId: json.orNull(json.text),
-    fingerprint: json.text,
-    version: json.whole,
-  }),
-  Request: json.shapeOf<AcceptedRecord>({
-    partition: json.whole,
-    offset: json.whole,
-    at: json.time,
-    kind: json.text,
-    partner: json.text,
-    paymentId: json.orNull(json.uuid),
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-  }),
-  Follower: json.shapeOf<Follower>({
-    id: json.uuid,
-    kind: json.text,
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    state: json.text,
-    failureCode: json.orNull(json.text),
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-  }),
-  Dispute: json.shapeOf<Dispute>({
-    id: json.text,
-    amount: json.minorUnits,
-    reason: json.text,
-    at: json.time,
-  }),
-  JournalEntry: json.shapeOf<JournalEntry>({
-    kind: json.text,
-    id: json.text,
-    status: json.text,
-    amount: json.minorUnits,
-    currency: json.text,
-    createdAt: json.time,
-    changedAt: json.time,
-  }),
-  Webhook: json.shapeOf<Webhook>({
-    id: json.text,
-    type: json.text,
-    state: json.text,
-    url: json.orNull(json.text),
-    createdAt: json.time,
-    finishedAt: json.orNull(json.time),
-    nextAttemptAt: json.time,
-    attempts: json.listOf(json.ref('Attempt')),
-  }),
-  Attempt: json.shapeOf<Webhook['attempts'][number]>({
-    attempt: json.whole,
-    status: json.orNull(json.whole),
-    error: json.orNull(json.text),
-    tookMs: json.whole,
-    at: json.time,
-  }),
+  Row: transactionRow,
+  Request: acceptedRecord,
+  Follower: follower,
+  Dispute: dispute,
+  JournalEntry: journalEntry,
+  Webhook: webhook,
+  Attempt: attempt,
 };

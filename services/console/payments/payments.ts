@@ -22,21 +22,22 @@ const sql = loadStatements(import.meta.url, 'payments.sql', [
   'byReference',
 ]);
 
-/** One payment of the list; amounts in minor units. */
-export type ListedPayment = {
-  id: string;
-  partner: string;
-  key: string;
-  amount: bigint;
-  currency: string;
-  state: string;
-  authorized: boolean;
-  method: string | null;
-  reference: string | null;
-  createdAt: Date;
-  settledAt: Date | null;
-  refunded: bigint;
-};
+const listedPayment = json.object({
+  id: json.uuid,
+  partner: json.text,
+  key: json.text,
+  amount: json.minorUnits,
+  currency: json.text,
+  state: json.text,
+  authorized: json.flag,
+  method: json.orNull(json.text),
+  reference: json.orNull(json.text),
+  createdAt: json.time,
+  settledAt: json.orNull(json.time),
+  refunded: json.minorUnits,
+});
+/** One payment of the list. */
+export type ListedPayment = json.ValueOf<typeof listedPayment>;
 
 /** What is wished for of the list; everything may be left out. */
 export type PaymentFilter = {
@@ -51,17 +52,21 @@ export type PaymentFilter = {
   amount?: { least?: bigint; greatest?: bigint };
 };
 
+const paymentPage = json.object(
+  {
+    payments: json.listOf(json.ref<ListedPayment>('ListedPayment')),
+    /** Nothing at the end. */
+    next: json.next,
+    /**
+     * Of a search by amount that has no end yet: how far back it has looked. What is older is
+     * behind `next`.
+     */
+    lookedUntil: json.time,
+  },
+  ['next', 'lookedUntil'],
+);
 /** One page of the list. */
-export type PaymentPage = {
-  payments: ListedPayment[];
-  /** Where the next page begins; nothing at the end. */
-  next?: string;
-  /**
-   * Of a search by amount that has no end yet: how far back it has looked. What is older is behind
-   * `next`.
-   */
-  lookedUntil?: Date;
-};
+export type PaymentPage = json.ValueOf<typeof paymentPage>;
 
 const pageSize = 50;
 /** So many are looked through for an amount before somebody has to ask for more: some 50 ms. */
@@ -170,16 +175,17 @@ export async function listPartners(database: Queryable): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+const foundTransaction = json.object({
+  id: json.uuid,
+  kind: json.text,
+  partner: json.text,
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+  state: json.text,
+  createdAt: json.time,
+});
 /** A payment, refund, capture or cancellation that a search found. */
-export type FoundTransaction = {
-  id: string;
-  kind: string;
-  partner: string;
-  amount: bigint | null;
-  currency: string | null;
-  state: string;
-  createdAt: Date;
-};
+export type FoundTransaction = json.ValueOf<typeof foundTransaction>;
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/i;
 const providerId = /^[a-z]{2,6}_[A-Za-z0-9_-]{1,250}$/;
@@ -228,32 +234,8 @@ async function idsOfKey(database: Queryable, asked: string, partner?: string): P
 
 /** What of payments is given to programs. */
 export const paymentSchemas: json.Schemas = {
-  PaymentPage: json.shapeOf<PaymentPage>(
-    { payments: json.listOf(json.ref('ListedPayment')), next: json.next, lookedUntil: json.time },
-    ['next', 'lookedUntil'],
-  ),
-  ListedPayment: json.shapeOf<ListedPayment>({
-    id: json.uuid,
-    partner: json.text,
-    key: json.text,
-    amount: json.minorUnits,
-    currency: json.text,
-    state: json.text,
-    authorized: json.flag,
-    method: json.orNull(json.text),
-    reference: json.orNull(json.text),
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-    refunded: json.minorUnits,
-  }),
+  PaymentPage: paymentPage,
+  ListedPayment: listedPayment,
   Found: json.object({ found: json.listOf(json.ref('FoundTransaction')) }),
-  FoundTransaction: json.shapeOf<FoundTransaction>({
-    id: json.uuid,
-    kind: json.text,
-    partner: json.text,
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    state: json.text,
-    createdAt: json.time,
-  }),
+  FoundTransaction: foundTransaction,
 };
