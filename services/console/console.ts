@@ -114,8 +114,10 @@ export type KindOfAct = {
   role: Role;
   /** Where it cannot be done. */
   except?: Route['except'];
-  /** What it is asked by, besides a reason; a text describes one, which is a text then. */
+  /** What it is asked by, besides a reason; a field that is a text is described by one alone. */
   fields: Readonly<Record<string, string | Schema>>;
+  /** Those of them that it can go without. */
+  optional?: readonly string[];
   /** The page on which one sees what came of it; its record where there is none. */
   then?: `/${string}`;
   /** @throws CommandError that says what is wrong with the fields. */

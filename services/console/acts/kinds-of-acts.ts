@@ -65,6 +65,7 @@ export const kindsOfActs = {
     label: 'Redrive',
     role: 'operator',
     fields: { id: letters, again: yesOrNo('also what was before') },
+    optional: ['again'],
     prepare: prepareRedrive,
   },
   'dead-letters.dismiss': {
@@ -83,6 +84,7 @@ export const kindsOfActs = {
     label: 'Redeliver what was given up',
     role: 'operator',
     fields: { partner: 'whose', since: 'made from then on', until: 'before' },
+    optional: ['since', 'until'],
     prepare: prepareWindow,
   },
   'audit.run': {
@@ -134,6 +136,7 @@ export const kindsOfActs = {
     label: 'Make a new secret',
     role: 'admin',
     fields: { partner: 'whose', endpoint: 'its id', again: yesOrNo('even early') },
+    optional: ['again'],
     prepare: partnerAct(
       (id, fields) => rotateSecret(id, endpointIn(fields), whenIn(fields)),
       'endpoint',

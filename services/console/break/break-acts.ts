@@ -12,6 +12,7 @@ export const breakingActs = {
     ...breaking,
     label: 'Run a scenario',
     fields: { scenario: 'its name', without: 'a guard; by itself: what shows it best' },
+    optional: ['scenario', 'without'],
     prepare: prepareScenario,
   },
   'load.run': {

@@ -4,7 +4,7 @@ import { breakSchemas } from '../break/break-agent.ts';
 import { refusals, type KindOfAct, type RefusalCode, type Route } from '../console.ts';
 import { letterSchemas } from '../lists/dead-letters-page.ts';
 import { flowSchemas } from '../flow/flow-history.ts';
-import { kindsOfActs, type ActName } from '../acts/kinds-of-acts.ts';
+import { kindsOfActs } from '../acts/kinds-of-acts.ts';
 import { listingSchemas } from '../lists/listings.ts';
 import { sessionSchemas } from './login.ts';
 import { layerSchemas } from '../payments/payment-layers.ts';
@@ -148,9 +148,6 @@ function reading(
   return { operationId, answer, summary, query };
 }
 
-/** Fields that an act can go without. */
-const notNeeded = ['since', 'until', 'again', 'form', 'scenario', 'without'];
-
 const requestId = { 'Request-Id': { $ref: '#/components/headers/RequestId' } };
 
 /** What a refusal of each status is, once for all operations. */
@@ -207,13 +204,15 @@ function describeReading(path: string, role: Route['role']): object {
 }
 
 function describeAct(path: string, role: Route['role']): object {
-  const name = path.replace('/api/v1/acts/', '') as ActName;
-  const { label, fields }: KindOfAct = kindsOfActs[name];
+  const name = path.replace('/api/v1/acts/', '');
+  const kind = (kindsOfActs as Readonly<Record<string, KindOfAct>>)[name];
+  if (kind === undefined) throw new Error(`say in openapi.ts what ${path} takes`);
+  const { label, fields, optional = [] } = kind;
   const common = { reason: 'why, at most 500 characters', form: 'a UUID: the same one acts once' };
   const properties = Object.entries({ ...fields, ...common }).map(([field, told]) => {
     return [field, typeof told === 'string' ? { ...json.text, description: told } : told] as const;
   });
-  const schema = json.object(Object.fromEntries(properties), notNeeded);
+  const schema = json.object(Object.fromEntries(properties), [...optional, 'form']);
   return {
     operationId: name.replaceAll(/[.-](\w)/g, (_, letter: string) => letter.toUpperCase()),
     summary: `${label}.`,
