@@ -15,7 +15,9 @@ const on = onTheSystem();
 /** What a partner writes with the client: by the names and types that were generated for it. */
 const partnersCode = `
 import { createClient } from './client/index.js';
-import { createPayment, createRefund, listPayments, readPayment, readRefund, type Payment, type Problem } from './index.js';
+import {
+  createPayment, createRefund, listPayments, readPayment, readRefund, type Payment, type Problem,
+} from './index.js';
 
 type System = { baseUrl: string; apiKey: string; keys: Record<'payment' | 'refund', string> };
 
@@ -47,6 +49,7 @@ export async function payAndRefund({ baseUrl, apiKey, keys }: System) {
 `;
 
 const wrongCode = `
+import { createPayment } from './index.js';
 createPayment({ headers: { 'Idempotency-Key': 'a' }, body: { amount: '12', currency: 'EUR' } });
 `;
 
@@ -81,7 +84,10 @@ const compilerOptions = {
 async function compile(folder: string, file: string): Promise<void> {
   const config = JSON.stringify({ compilerOptions, files: [file] });
   await writeFile(join(folder, 'tsconfig.json'), config);
-  await promisify(execFile)(process.execPath, [compiler, '--project', folder]);
+  // The compiler keeps its own compiled code, and would in the temporary folder of all.
+  const kept = process.env['NODE_COMPILE_CACHE'] ?? join(folder, 'compiled');
+  const env = { ...process.env, NODE_COMPILE_CACHE: kept };
+  await promisify(execFile)(process.execPath, [compiler, '--project', folder], { env });
 }
 
 type PartnersCode = {

@@ -71,7 +71,9 @@ const refusedInProduction: readonly Refusal[] = [
       ? 'it has no TLS that proves whose server it is: add ?sslmode=verify-full, or give ALLOW_INSECURE_DATABASE=true where the network keeps others out'
       : undefined,
   ({ name, value, isAllowed }) =>
-    name.endsWith('_ENDPOINT') && isText(value, /^http:/i) && !isAllowed('ALLOW_INSECURE_DATABASE')
+    name === 'DYNAMODB_ENDPOINT' &&
+    isText(value, /^http:/i) &&
+    !isAllowed('ALLOW_INSECURE_DATABASE')
       ? 'it has no TLS: unset it, give https://, or ALLOW_INSECURE_DATABASE=true where the network keeps others out'
       : undefined,
 ];

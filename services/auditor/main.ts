@@ -155,13 +155,12 @@ async function consumeTopics(
     await requireReadable({ ...kafka, topic: each, mode: config.TRIPLOCK_MODE });
   }
   const groupId = config.AUDITOR_GROUP;
-  const record = recordAcceptedBatch(lost, metrics);
   const accepted = runConsumer({
     ...kafka,
     topic,
     groupId,
     gatherMs,
-    handle: record,
+    handle: recordAcceptedBatch(lost, metrics),
     onSkipped: recordSkipped(lost),
     onJoined: () => metrics.joins.count('accepted'),
   });
@@ -169,7 +168,11 @@ async function consumeTopics(
   // The one that reads without a group, which this service has no right to make.
   const passed = openPassedRecords({ ...kafka, driver: 'platformatic', topic, groupId });
   onClose('passed records', () => passed.close());
-  const unread = readUnread({ ...lost, accepted: passed, record });
+  const unread = readUnread({
+    ...lost,
+    accepted: passed,
+    record: recordAcceptedBatch(lost, metrics),
+  });
   const loop = runLoop(unread, { name: 'read unread', idleMs: unreadEveryMs, logger: lost.logger });
   onClose('reading unread', () => loop.stop());
   const deadLetters = runConsumer({

@@ -39,7 +39,10 @@ export type ProblemBody = {
   errors?: readonly FieldProblem[];
 };
 
-/** An answer that refuses a request; thrown by routes and rendered in one place. */
+/**
+ * An answer that refuses a request; thrown by routes and rendered in one place. It has no stack:
+ * nobody reads that of a refusal, and to take it costs more than to answer.
+ */
 export class Problem extends Error {
   override name = 'Problem';
   readonly code: ProblemCode;
@@ -50,7 +53,10 @@ export class Problem extends Error {
     detail: string,
     extra: { errors?: readonly FieldProblem[]; headers?: Readonly<Record<string, string>> } = {},
   ) {
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(detail);
+    Error.stackTraceLimit = stackTraceLimit;
     this.code = code;
     this.errors = extra.errors ?? [];
     this.headers = extra.headers ?? {};
