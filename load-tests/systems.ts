@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { type System, askAdmin, findSystem } from '@triplock/demo';
 import { CommandError, type Terminal } from '@triplock/command';
 import {
@@ -67,8 +67,9 @@ export async function onOwnSystem<Result>(
   const { terminal, signal } = listening;
   const report = (line: string) => terminal.progress(line);
   const home = resolve(import.meta.dirname, '../.triplock', `${name}-system`);
-  mkdirSync(home, { recursive: true });
-  return withLock(join(home, 'own.lock'), { report, signal }, async () => {
+  mkdirSync(dirname(home), { recursive: true });
+  // Beside it: a launcher of another clone takes no folder that holds something for a home.
+  return withLock(`${home}.lock`, { report, signal }, async () => {
     // What one that was killed has left.
     await launcher.takeDown({ home, data: 'forget', report });
     let data: 'keep' | 'forget' = 'forget';
