@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import {
   bringUp,
-  claimsAt,
+  claimStoreAt,
   runningSystem,
   startCommand,
   usualNames,
@@ -15,7 +15,7 @@ import {
 import { UsageError, style, type Terminal } from '@triplock/command';
 import { copyLedgerFrom, openSpanner, type SpannerDatabase } from '@triplock/ledger-spanner';
 import { openForCommand, type Database, type Queryable } from '@triplock/postgres';
-import { inspectClaims, readClaimStore } from '@triplock/claim-stores';
+import { inspectClaims } from '@triplock/claim-stores';
 import type { ClaimsInspector } from '@triplock/claims';
 import { createLogger, shareReads } from '@triplock/runtime';
 import { openTopicReader, type TopicReader } from '@triplock/transport';
@@ -150,12 +150,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     readOnly: true,
   });
   const ledger = openLedgerNow(endpoints, database);
-  const claims = inspectClaims(
-    readClaimStore({
-      ...claimsAt(endpoints.claims, endpoints),
-      CLAIM_NAMESPACE: names.claims,
-    }),
-  );
+  const claims = inspectClaims(claimStoreAt(endpoints.claims, endpoints, names.claims));
   const brokers = endpoints.kafka.split(',');
   const logger = createLogger({ service: 'demo', instance: 'demo', level: 'silent' });
   const topic = names.acceptedTopic;

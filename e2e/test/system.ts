@@ -1,9 +1,15 @@
 import { after, before } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { inspectClaims, readClaimStore } from '@triplock/claim-stores';
+import { inspectClaims } from '@triplock/claim-stores';
 import type { ClaimsInspector } from '@triplock/claims';
 import { type LedgerNow, openLedgerNow } from '@triplock/demo';
-import { type Endpoints, bringUp, claimsAt, systemStatus, usualNames } from '@triplock/launcher';
+import {
+  type Endpoints,
+  bringUp,
+  claimStoreAt,
+  systemStatus,
+  usualNames,
+} from '@triplock/launcher';
 import { type Database, openForCommand } from '@triplock/postgres';
 import { stripeControl } from '@triplock/testing';
 import { type Partner, partner } from './partner.ts';
@@ -61,12 +67,7 @@ export function onTheSystem(
   before(async () => {
     const system = await find();
     const [acme, globex] = [partner(system, 'acme'), partner(system, 'globex')];
-    const claims = inspectClaims(
-      readClaimStore({
-        ...claimsAt(system.claims, system),
-        CLAIM_NAMESPACE: usualNames.claims,
-      }),
-    );
+    const claims = inspectClaims(claimStoreAt(system.claims, system, usualNames.claims));
     const look = openRecorder(system);
     Object.assign(setup, { system, acme, globex, look, claims });
     there = await endpointsOfTests(setup);

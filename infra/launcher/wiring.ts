@@ -1,5 +1,5 @@
 import type { ClaimServers } from '@triplock/claims';
-import { claimStores } from '@triplock/claim-stores';
+import { readClaimStore, storeNamed, type ClaimStoreSettings } from '@triplock/claim-stores';
 import type { ClaimStore, LedgerStore } from './choices.ts';
 import { CommandError } from '@triplock/command';
 import type { Names } from './names.ts';
@@ -168,12 +168,30 @@ function claimSettings(
   return claimsAt(claims, { ...addresses, postgres, redis });
 }
 
-/** The settings of claims in a store whose servers are these. */
+/**
+ * The settings of claims in a store whose servers are these.
+ *
+ * @throws CommandError where one of them is not there.
+ */
 export function claimsAt(
   store: ClaimStore,
   servers: ClaimServers,
 ): Readonly<Record<string, string>> {
-  return { CLAIMS: store, ...claimStores[store].settingsAt(servers) };
+  const { parts, settingsAt } = storeNamed(store);
+  const missing = parts.find((part) => servers[part] === undefined);
+  if (missing !== undefined) {
+    throw new CommandError(`claims in ${store} need a server, ${missing}, and none runs here`);
+  }
+  return { CLAIMS: store, ...settingsAt(servers) };
+}
+
+/** The same as read, for whoever opens, inspects or provisions them; throws as that does. */
+export function claimStoreAt(
+  store: ClaimStore,
+  servers: ClaimServers,
+  namespace: string,
+): ClaimStoreSettings {
+  return readClaimStore({ ...claimsAt(store, servers), CLAIM_NAMESPACE: namespace });
 }
 
 /** The settings of every service that touches the ledger. */

@@ -30,7 +30,7 @@ export type ClaimStore<Own extends SettingsTable = SettingsTable> = {
     walk: readonly (keyof Own & string)[];
   };
   advice: Readonly<Record<keyof Own & string, string>>;
-  /** Its settings where its servers are these. @throws when one that it needs is not there. */
+  /** Its settings where its servers are these; all its parts are among them. */
   settingsAt(servers: ClaimServers): Readonly<Record<string, string>>;
   /** Makes what has to be there before the first claim and no migration makes; idempotent. */
   provision?(settings: SettingsOf<Own>): Promise<void>;

@@ -1,5 +1,4 @@
-import type { ClaimOutcome, ClaimRequest, Claims } from '@triplock/claims';
-import type { ClaimBytes } from '@triplock/claims';
+import type { ClaimOutcome, ClaimRequest, Claims, ClaimBytes } from '@triplock/claims';
 import { until } from '@triplock/demo';
 import type { ClaimStore } from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/command';

@@ -1,16 +1,11 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import {
-  inspectClaims,
-  provisionClaimStore,
-  readClaimStore,
-  storeNamed,
-} from '@triplock/claim-stores';
+import { inspectClaims, provisionClaimStore, storeNamed } from '@triplock/claim-stores';
 import type { ClaimRequest, Claims, ClaimsInspector } from '@triplock/claims';
 import {
   type ClaimStore,
   bringUpParts,
-  claimsAt,
+  claimStoreAt,
   claimStores,
   continueProcess,
   killProcess,
@@ -82,7 +77,7 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
     report,
   );
   const at = (name: ClaimStore, postgres: string, namespace: string) =>
-    readClaimStore({ ...claimsAt(name, { ...parts, postgres }), CLAIM_NAMESPACE: namespace });
+    claimStoreAt(name, { ...parts, postgres }, namespace);
   for (const name of claimStores) await provisionClaimStore(at(name, owner, name));
 
   const logger = createLogger({ service: 'compare', instance: 'compare', level: 'silent' });

@@ -1,8 +1,7 @@
 import type { System } from '@triplock/demo';
 import { stopProcess } from '@triplock/launcher';
 import { loadStatements } from '@triplock/postgres';
-import type { Check, Tries } from './judge.ts';
-import { atMost } from './judge.ts';
+import { type Check, type Tries, atMost } from './judge.ts';
 import type { K6Run } from './k6.ts';
 import type { PhaseSender } from './phases.ts';
 

@@ -1,7 +1,11 @@
 import { decodeAccepted } from '@triplock/contracts';
 import { backoffMs, runLoop, withDeadline, type Loop, type Pass } from '@triplock/runtime';
-import { readStretches, type BrokerConnection, type ReceivedRecord } from '@triplock/transport';
-import type { RecordBatch } from '@triplock/transport';
+import {
+  readStretches,
+  type BrokerConnection,
+  type ReceivedRecord,
+  type RecordBatch,
+} from '@triplock/transport';
 import { settleBatch } from './settling.ts';
 import type { RecordOutcome } from './posting.ts';
 import type { Worker } from './worker.ts';

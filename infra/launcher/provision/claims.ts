@@ -1,8 +1,7 @@
 import {
   claimStores,
-  openClaims,
   provisionClaimStore,
-  readClaimStore,
+  storeNamed,
   type ClaimStoreSettings,
 } from '@triplock/claim-stores';
 import { partnerLimits } from '@triplock/claims';
@@ -14,7 +13,7 @@ import type { Addresses } from '../parts/part.ts';
 import { serviceOf } from '../services.ts';
 import type { Report, Session } from '../session.ts';
 import { stopByName } from '../stop-order.ts';
-import { claimsAt } from '../wiring.ts';
+import { claimStoreAt } from '../wiring.ts';
 import type { DatabaseUrls } from './database.ts';
 
 /** Where the stores are, and in which of them claims are kept from now on. */
@@ -70,13 +69,12 @@ export function movesClaims(from: ClaimStore, to: ClaimStore): boolean {
 
 async function markAllCold(location: ClaimLocation): Promise<void> {
   const logger = createLogger({ service: 'launcher', instance: 'launcher', level: 'silent' });
-  const settings = {
-    ...settingsAt(location),
-    INSTANCE_NAME: 'launcher',
-    CLAIMS_PER_PARTNER: partnerLimits.claimsPerPartner,
-    SHOWN_BYTES_PER_PARTNER: partnerLimits.shownBytesPerPartner,
-  };
-  const claims = await openClaims(settings, { logger, onClose: () => undefined });
+  const claims = await storeNamed(location.store).open(settingsAt(location), {
+    namespace: usualNames.claims,
+    applicationName: 'launcher',
+    logger,
+    ...partnerLimits,
+  });
   try {
     for (let bucket = 0; bucket < bucketCount; bucket += 1) await claims.markCold(bucket);
   } finally {
@@ -85,6 +83,5 @@ async function markAllCold(location: ClaimLocation): Promise<void> {
 }
 
 function settingsAt({ store, addresses, databases }: ClaimLocation): ClaimStoreSettings {
-  const settings = claimsAt(store, { ...addresses, postgres: databases.claims });
-  return readClaimStore({ ...settings, CLAIM_NAMESPACE: usualNames.claims });
+  return claimStoreAt(store, { ...addresses, postgres: databases.claims }, usualNames.claims);
 }

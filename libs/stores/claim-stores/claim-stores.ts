@@ -126,7 +126,7 @@ export async function openClaims(
   settings: ClaimSettings,
   { logger, onClose }: Pick<Service, 'logger' | 'onClose'>,
 ): Promise<Claims> {
-  const claims = await storeOf(settings).open(settings, {
+  const claims = await storeNamed(settings.CLAIMS).open(settings, {
     namespace: settings.CLAIM_NAMESPACE,
     applicationName: settings.INSTANCE_NAME,
     logger,
@@ -145,26 +145,22 @@ export async function openClaims(
  */
 export async function openClaimWalk(settings: ClaimSettings, logger: Logger): Promise<ClaimWalk> {
   const { CLAIM_NAMESPACE: namespace, INSTANCE_NAME: applicationName } = settings;
-  return storeOf(settings).walk(settings, { namespace, applicationName, logger });
+  return storeNamed(settings.CLAIMS).walk(settings, { namespace, applicationName, logger });
 }
 
 /** Reaches the same store past the gateways; connects when it is first asked. */
 export function inspectClaims(settings: ClaimStoreSettings): ClaimsInspector {
-  return storeOf(settings).inspect(settings, { namespace: settings.CLAIM_NAMESPACE });
+  return storeNamed(settings.CLAIMS).inspect(settings, { namespace: settings.CLAIM_NAMESPACE });
 }
 
 /** Makes what has to be there before the first claim and no migration makes; idempotent. */
 export async function provisionClaimStore(settings: ClaimStoreSettings): Promise<void> {
-  await storeOf(settings).provision?.(settings);
+  await storeNamed(settings.CLAIMS).provision?.(settings);
 }
 
 /** Where claims are, read from an environment. @throws SettingsError. */
 export function readClaimStore(environment: NodeJS.ProcessEnv): ClaimStoreSettings {
   return readSettings(environment, claimStoreSettings, missingForClaims(environment, 'walk'));
-}
-
-function storeOf({ CLAIMS }: { CLAIMS: ClaimStoreName }): ClaimStore {
-  return storeNamed(CLAIMS);
 }
 
 /** A store of the list, as any of them is. */

@@ -1,7 +1,7 @@
 import { openInquiry } from './brokers.ts';
 import type { Bounds, BrokerConnection, Offsets, Stretch } from './driver.ts';
 import { openAppends, type AppendLimits } from './group-commit.ts';
-import { readInPieces } from './read-in-pieces.ts';
+import { beginAt, readInPieces } from './read-in-pieces.ts';
 
 /**
  * Texts of events that are about to be told, kept where a restore of the database does not reach. A
@@ -104,7 +104,7 @@ async function findStretches(
       const { start, end } = bounds;
       const wanted = starts.get(partition) ?? otherwise(bounds);
       if (wanted < start) gone += start - wanted;
-      return { partition, from: wanted < start || wanted > end ? start : wanted, to: end };
+      return { partition, from: beginAt(wanted, bounds), to: end };
     });
     return { stretches, gone, end: new Map([...there].map(([each, { end }]) => [each, end])) };
   } finally {

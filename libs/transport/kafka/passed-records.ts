@@ -1,7 +1,7 @@
 import { openInquiry } from './brokers.ts';
 import type { BrokerConnection, Offsets, ReceivedRecord } from './driver.ts';
 import { openTopicOffsets } from './offsets.ts';
-import { readInPieces } from './read-in-pieces.ts';
+import { beginAt, readInPieces } from './read-in-pieces.ts';
 
 /**
  * What a group has passed of a topic, to be read once more beside the group: it goes on from where
@@ -48,12 +48,12 @@ export function openPassedRecords(
       const passed = await offsets.committed();
       const there = await inquiry.ask((admin) => admin.bounds(topic));
       const wantedOf = [...there].filter(([each]) => only?.includes(each) ?? true);
-      const stretches = wantedOf.map(([partition, { start, end }]) => {
-        const wanted = from.get(partition) ?? start;
+      const stretches = wantedOf.map(([partition, bounds]) => {
+        const { start, end } = bounds;
         const inHand = (passed.get(partition) ?? start) + inHandMax;
         return {
           partition,
-          from: wanted < start || wanted > end ? start : wanted,
+          from: beginAt(from.get(partition) ?? start, bounds),
           to: inHand < end ? inHand : end,
         };
       });

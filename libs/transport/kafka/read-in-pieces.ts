@@ -1,5 +1,5 @@
-import { driverOf } from './brokers.ts';
-import type { BrokerConnection, ReceivedRecord, Stretch } from './driver.ts';
+import type { Bounds, BrokerConnection, ReceivedRecord, Stretch } from './driver.ts';
+import { readStretches } from './topic-reader.ts';
 
 /** Records of one look, some dozen MB at most. */
 const readAtOnce = 500n;
@@ -16,10 +16,9 @@ export async function readInPieces(
   stretches: readonly Stretch[],
   take: (records: readonly ReceivedRecord[]) => Promise<void>,
 ): Promise<void> {
-  const driver = await driverOf(options);
   for (const piece of stretches.flatMap((stretch) => [...piecesOf(stretch)])) {
     const records: ReceivedRecord[] = [];
-    await driver.readStretches(options, {
+    await readStretches(options, {
       stretches: [piece],
       take: (read) => void records.push(...read),
       withinMs: readLimitMs,
@@ -32,4 +31,9 @@ function* piecesOf({ partition, from: first, to: end }: Stretch): Generator<Stre
   for (let from = first; from < end; from += readAtOnce) {
     yield { partition, from, to: from + readAtOnce < end ? from + readAtOnce : end };
   }
+}
+
+/** Where to begin a partition: at an offset, or at the log's start where that is not in the log. */
+export function beginAt(wanted: bigint, { start, end }: Bounds): bigint {
+  return wanted < start || wanted > end ? start : wanted;
 }

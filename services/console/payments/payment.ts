@@ -1,9 +1,8 @@
-import type { TxnId } from '@triplock/payments';
+import { type TxnId, maskCardNumbers } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { describeCopyUntil, readCopyUntil, readEffects, type Effects } from '@triplock/inspect';
 import type { Console } from '../console.ts';
 import * as json from '../edge/schema.ts';
-import { maskCardNumbers } from '@triplock/payments';
 
 const sql = loadStatements(import.meta.url, 'payment.sql', [
   'row',

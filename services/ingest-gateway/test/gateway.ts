@@ -1,5 +1,5 @@
 import type { TestContext } from 'node:test';
-import { openRedisClaims } from '@triplock/claims';
+import { openRedisClaims, inspectRedisClaims } from '@triplock/claims';
 import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
 import { openPostgresLedger, openPostgresFollowUps } from '@triplock/ledger';
 import {
@@ -18,7 +18,6 @@ import {
   traceparentFrom,
   type Rate,
 } from '@triplock/runtime';
-import { inspectRedisClaims } from '@triplock/claims';
 import {
   aPayment,
   createTestDatabase,
