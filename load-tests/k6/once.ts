@@ -30,5 +30,5 @@ export const options = {
 
 export function payOnce(): void {
   const n = exec.scenario.iterationInTest;
-  payImpatiently(paymentOf(n, n % 20 === 0 ? { payment_method: 'pm_card_visa' } : {}));
+  payImpatiently([paymentOf(n, n % 20 === 0 ? { payment_method: 'pm_card_visa' } : {})]);
 }

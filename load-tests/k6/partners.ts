@@ -57,7 +57,7 @@ export const options = {
 };
 
 export function payLoudly(): void {
-  payImpatiently(paymentOf(exec.scenario.iterationInTest, longest));
+  payImpatiently([paymentOf(exec.scenario.iterationInTest, longest)]);
 }
 
 export function payQuietly(): void {

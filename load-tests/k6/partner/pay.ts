@@ -61,31 +61,36 @@ const refundCounters: Counters = {
 };
 
 /**
- * Pays by one request, and takes a 429 for an answer, and a 503 that says so: nothing was written.
+ * Pays each order by one request, all at once. A 429 is taken for an answer, and a 503 that says
+ * so: nothing was written.
  */
-export function payImpatiently(order: Order & { amount: number }): void {
-  tallies.asked.add(1);
-  const began = Date.now();
-  const answer = send(order);
-  tallies.burstMs.add(Date.now() - began);
-  if (isTurnedAway(answer)) tallies.turnedAway.add(1);
-  else note(order, { answer, began, counters: tallies });
+export function payImpatiently(orders: readonly (Order & { amount: number })[]): void {
+  tallies.asked.add(orders.length);
+  for (const [at, answer] of sendAll(orders).entries()) {
+    const tookMs = noteBurst(answer);
+    if (isTurnedAway(answer)) tallies.turnedAway.add(1);
+    else note(orders[at]!, { answer, tookMs, counters: tallies });
+  }
 }
 
 /**
- * One of many who pay by the same request at once: one of them is the payment, whoever it is, and
- * each other a duplicate. It is asked for once, by the first.
+ * As many who pay by the same request at once: one of them is the payment, whoever it is, and each
+ * other a duplicate. It is asked for once.
  */
-export function payWithEverybody(
-  order: Order & { amount: number },
-  { isFirst }: { isFirst: boolean },
-): void {
-  if (isFirst) tallies.asked.add(1);
-  const began = Date.now();
-  const answer = send(order);
-  tallies.burstMs.add(Date.now() - began);
-  if (answer.status !== 202 || isReplay(answer)) noteDuplicate(answer, answer.body ?? '');
-  else note(order, { answer, began, counters: tallies });
+export function payWithEverybody(order: Order & { amount: number }, times: number): void {
+  tallies.asked.add(1);
+  for (const answer of sendAll(Array.from({ length: times }, () => order))) {
+    const tookMs = noteBurst(answer);
+    if (answer.status !== 202 || isReplay(answer)) noteDuplicate(answer, answer.body ?? '');
+    else note(order, { answer, tookMs, counters: tallies });
+  }
+}
+
+/** From when it was to be sent until its answer was there, its connection included. */
+function noteBurst({ timings }: Answer): number {
+  const tookMs = timings.blocked + timings.connecting + timings.duration;
+  tallies.burstMs.add(tookMs);
+  return tookMs;
 }
 
 function isTurnedAway({ status, body }: Answer): boolean {
@@ -114,17 +119,17 @@ function insist(order: Order & { amount: number }, counters: Counters): Accepted
     sleep(retryAfter(answer));
     answer = send(order);
   }
-  return note(order, { answer, began, counters });
+  return note(order, { answer, tookMs: Date.now() - began, counters });
 }
 
 function note(
   order: Order & { amount: number },
-  { answer, began, counters }: { answer: Answer; began: number; counters: Counters },
+  { answer, tookMs, counters }: { answer: Answer; tookMs: number; counters: Counters },
 ): Accepted | undefined {
   if (answer.status === 202) {
     counters.accepted.add(1);
     counters.acceptedAmount.add(order.amount);
-    tallies.acceptMs.add(Date.now() - began);
+    tallies.acceptMs.add(tookMs);
     return { order, id: answer.json('id') as string, bytes: answer.body ?? '' };
   }
   if (mayChange(answer)) {
@@ -149,7 +154,7 @@ export function payTwiceAtOnce(order: Order & { amount: number }): Accepted | un
   const other = twins.find((each) => each !== first)!;
   if (first === undefined) return insist(order, tallies);
   noteDuplicate(other, first.body ?? '');
-  return note(order, { answer: first, began, counters: tallies });
+  return note(order, { answer: first, tookMs: Date.now() - began, counters: tallies });
 }
 
 const triesMax = 20;
