@@ -9,19 +9,12 @@ import {
 } from '@triplock/contracts';
 import type { Database } from '@triplock/postgres';
 import { aPayment, aRefund, everyField } from '@triplock/testing';
-import {
-  columnGroups,
-  detailFields,
-  paymentColumns,
-  followUpColumns,
-  transactionColumns,
-} from './columns.ts';
+import { columnGroups, detailFields, transactionColumns } from './columns.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
 import { bookTransferOf, traceparent } from './test/under-test.ts';
 
 const { asked, amount, ended, kept } = columnGroups;
 const baseline = 'libs/ledger/postgres/migrations/0001-baseline.sql';
-const transactionsSql = 'libs/ledger/postgres/transactions.sql';
 const twin = 'libs/stores/ledger-spanner';
 
 const textOf = (path: string) =>
@@ -78,7 +71,7 @@ test('history and rights name every column', () => {
   areThose(`${baseline}, the rights`, namesIn(granted), changing);
 });
 
-test('what posts, finds, lists and settles names every column', () => {
+test('what posts names every column', () => {
   const post = 'libs/ledger/postgres/post.sql';
   const insert = /INSERT INTO ledger\.transactions \(/;
   const byOthers = [
@@ -98,24 +91,6 @@ test('what posts, finds, lists and settles names every column', () => {
   const notYet = [...amount, ...without(ended, ['state']), ...byOthers];
   const refundPosted = without(transactionColumns, [...notYet, 'payment_method', 'reference']);
   areThose(refund, namesIn(cut(refund, insert, /\)/)), refundPosted);
-
-  const settle = 'libs/ledger/postgres/settle.sql';
-  areThose(settle, namesIn(cut(settle, /RETURNING/, /$(?![\s\S])/)), paymentColumns);
-  const asked = cut(transactionsSql, /RETURNING(?=\s+txn_id, kind, partner_id)/, /\n\n/);
-  areThose(`${transactionsSql}, awaitCustomer`, namesIn(asked), paymentColumns);
-  // Comments are gone, so the statements come in the order of their file.
-  const selects = textOf(transactionsSql)
-    .split(/\bSELECT\b/)
-    .map((text) => text.split('FROM')[0]!);
-  const lists = selects
-    .map((text) => without(namesIn(text), ['more']))
-    .filter((names) => names.includes('idempotency_key'));
-  const kinds = lists.map((names) => (names.includes('requested_amount') ? 'refund' : 'payment'));
-  assert.deepEqual(kinds.sort(), ['payment', 'payment', 'refund', 'refund'], transactionsSql);
-  for (const names of lists) {
-    const isRefund = names.includes('requested_amount');
-    areThose(transactionsSql, names, isRefund ? followUpColumns : paymentColumns);
-  }
 });
 
 test('post.sql takes what a posting sends', async () => {

@@ -1,6 +1,7 @@
 /**
- * The columns of `ledger.transactions`, each here once. SQL is written by hand; one test,
- * columns.test.ts, compares each statement and schema with these lists and names the file to mend.
+ * The columns of `ledger.transactions`, each here once. The statements that read a payment get its
+ * columns from here; what else of SQL names columns is written by hand, and columns.test.ts
+ * compares it with these lists and names the file to mend.
  */
 
 /** What was asked for: never changes. */
@@ -94,7 +95,27 @@ export type FollowUpColumn = Exclude<Column, (typeof notOfFollowUps)[number]>;
 /** The columns of a payment. */
 export const paymentColumns: readonly Column[] = without(notOfPayments);
 /** The columns of a refund. */
-export const followUpColumns: readonly Column[] = without(notOfFollowUps);
+const followUpColumns: readonly Column[] = without(notOfFollowUps);
+
+/** A refund's charge is its payment's. */
+const ofItsPayment: readonly Column[] = ['provider', 'provider_intent_id', 'provider_charge_id'];
+
+/**
+ * The lists of columns in the statements of PostgreSQL: `alias.:payment`, and `alias.:followUp`
+ * where what follows a payment is joined to it as `payment`.
+ */
+export const columnLists = {
+  payment: (alias: string) => paymentColumns.map((column) => inHex(alias, column)).join(', '),
+  followUp: (alias: string) =>
+    followUpColumns
+      .map((column) => inHex(ofItsPayment.includes(column) ? 'payment' : alias, column))
+      .join(', '),
+} as const;
+
+function inHex(alias: string, column: Column): string {
+  const inRow = `${alias}.${column}`;
+  return column === 'fingerprint' ? `encode(${inRow}, 'hex') AS ${column}` : inRow;
+}
 
 /**
  * The fields that share the column `details`, as JSON text: the ledger does not compute with them,

@@ -3,14 +3,27 @@ import { basename } from 'node:path';
 
 const names = new Map<string, string>();
 
+/** By name, the columns that `alias.:name` stands for, each with the alias: `of.id, of.state`. */
+export type ColumnLists = Readonly<Record<string, (alias: string) => string>>;
+
 /**
  * The text of a `.sql` file beside the module that names it: `loadSql(import.meta.url,
- * 'post.sql')`. Read once at import, so that a missing file fails the boot and not a payment.
+ * 'post.sql')`. Read once at import, so that a missing file fails the boot and not a payment. Where
+ * it says `alias.:name`, the columns of that list take its place.
  */
-export function loadSql(moduleUrl: string, file: string): string {
-  const text = readFileSync(new URL(file, moduleUrl), 'utf8');
+export function loadSql(moduleUrl: string, file: string, lists: ColumnLists = {}): string {
+  const text = readSql(moduleUrl, file, lists);
   names.set(text, basename(file, '.sql'));
   return text;
+}
+
+function readSql(moduleUrl: string, file: string, lists: ColumnLists): string {
+  const text = readFileSync(new URL(file, moduleUrl), 'utf8');
+  return text.replaceAll(/\b(\w+)\.:(\w+)/g, (placeholder, alias: string, name: string) => {
+    const list = lists[name];
+    if (list === undefined) throw new Error(`${file}: nobody says what ${placeholder} is`);
+    return list(alias);
+  });
 }
 
 const nameLine = /^-- name: (\w+)$/m;
@@ -34,8 +47,9 @@ export function loadStatements<const Name extends string>(
   moduleUrl: string,
   file: string,
   wanted: readonly Name[],
+  lists: ColumnLists = {},
 ): Readonly<Record<Name, string>> {
-  const found = statementsIn(readFileSync(new URL(file, moduleUrl), 'utf8'));
+  const found = statementsIn(readSql(moduleUrl, file, lists));
   const missing = wanted.filter((name) => !found.has(name));
   const unused = [...found.keys()].filter((name) => !(wanted as readonly string[]).includes(name));
   if (missing.length > 0) throw new Error(`${file} has no statement named ${missing.join(', ')}`);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { loadStatements, nameOfSql } from './load-sql.ts';
+import { loadSql, loadStatements, nameOfSql } from './load-sql.ts';
 import pg from 'pg';
 import { migrate, rolePassword, type MigrationSet } from './migrate.ts';
 import { migrationSets } from './migration-sets.ts';
@@ -186,6 +186,13 @@ test('each statement of a file is found by its name, with its contract', (t) => 
   assert.equal(sql.findRow, '-- $1 id.\nSELECT 1;');
   assert.equal(sql.dropRow, 'DELETE FROM rows;');
   assert.equal(nameOfSql(sql.dropRow), 'drop-row');
+});
+
+test('a list of columns takes the place of its name, and one that nobody gives is named', (t) => {
+  const url = aModuleBeside(t, "SELECT payment.:row, 'at 10:30'::text FROM payments AS payment");
+  const sql = loadSql(url, 'rows.sql', { row: (of) => `${of}.id, ${of}.state` });
+  assert.equal(sql, "SELECT payment.id, payment.state, 'at 10:30'::text FROM payments AS payment");
+  assert.throws(() => loadSql(url, 'rows.sql'), /rows\.sql: nobody says what payment\.:row is/);
 });
 
 test('a statement that is missing, and one that nobody asks for, are named', (t) => {

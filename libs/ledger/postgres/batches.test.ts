@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { TxnId } from '@triplock/payments';
-import { statementsIn } from '@triplock/postgres';
+import { loadSql, statementsIn } from '@triplock/postgres';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
+import { columnLists } from '../columns.ts';
 import { UnpostableError, type SettleOutcome, type SettleRequest } from '../ledger.ts';
 import { pendingOf, settledNow, traceparent } from '../test/under-test.ts';
 import { openPostgresLedger } from './payments.ts';
@@ -91,7 +90,7 @@ test('what knows a row by its id reads no other, however many are pending that s
   await owner.query('VACUUM ANALYZE ledger.transactions');
   await ledger.post(Array.from({ length: 1_000 }, () => pendingOf(aPayment())));
   for (const file of ['settle.sql', 'settlement.sql', 'follow-ups.sql', 'transactions.sql']) {
-    const text = readFileSync(join(import.meta.dirname, file), 'utf8');
+    const text = loadSql(import.meta.url, file, columnLists);
     const named = [...statementsIn(text)].filter(([name]) => !readsByState.includes(name));
     for (const [name, statement] of named.length === 0 ? [[file, text] as const] : named) {
       const plan = await owner.query(`EXPLAIN (GENERIC_PLAN, FORMAT JSON) ${statement}`);

@@ -21,6 +21,7 @@ import {
   stateAfter,
   type RowState,
 } from '../outcomes.ts';
+import { columnLists } from '../columns.ts';
 import { otherDetails, paymentOf, type PaymentRow } from '../rows.ts';
 import { ownMs } from '../unfinished.ts';
 import { inSharedTransactions } from './batches.ts';
@@ -44,7 +45,7 @@ import {
 } from './transactions.ts';
 
 const postSql = loadSql(import.meta.url, 'post.sql');
-const settleSql = loadSql(import.meta.url, 'settle.sql');
+const settleSql = loadSql(import.meta.url, 'settle.sql', columnLists);
 
 /**
  * The ledger in PostgreSQL, schema `ledger`. Writing needs the role `triplock_ledger`; `find`,

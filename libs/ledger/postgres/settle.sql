@@ -55,12 +55,4 @@ LEFT JOIN ledger.told
   ON told.txn_id = asked.txn_id AND told.state IS NOT NULL AND told.adopted_at IS NULL
 WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
   AND payment.settled_at IS NULL AND payment.payment_id IS NULL
-RETURNING
-  payment.txn_id, payment.kind, payment.partner_id, payment.idempotency_key,
-  encode(payment.fingerprint, 'hex') AS fingerprint, payment.response_version, payment.amount,
-  payment.currency, payment.payment_method, payment.reference, payment.details,
-  payment.created_at, payment.state, payment.version, payment.events, payment.failure_code,
-  payment.failure_message, payment.settled_at, payment.amount_refunded,
-  payment.action_expires_at, payment.next_action, payment.authorized_at, payment.provider,
-  payment.provider_intent_id, payment.provider_charge_id, payment.closed_by,
-  payment.amount_captured
+RETURNING payment.:payment

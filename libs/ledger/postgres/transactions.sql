@@ -1,6 +1,7 @@
 -- Reads and changes of ledger.transactions: one row per payment, and per refund, capture and
 -- cancellation. The steps that guard it are post.sql and settle.sql, and follow-ups.sql for what
--- follows a payment.
+-- follows a payment. `alias.:payment` and `alias.:followUp` stand for all columns that one of them
+-- is read from (libs/ledger/columns.ts).
 --
 -- What finds a row by its id says `settled_at IS NULL` for pending, in all of these files; a check
 -- of the table keeps both the same. By `state = 'pending'` the planner may take the index of what
@@ -12,12 +13,7 @@
 --
 -- $1 id.
 -- A row: the payment as the ledger holds it. No row: the ledger does not know the id.
-SELECT
-  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, details, created_at,
-  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
-  closed_by, amount_captured
+SELECT transactions.:payment
 FROM ledger.transactions
 WHERE txn_id = $1 AND payment_id IS NULL
 
@@ -44,12 +40,7 @@ WHERE txn_id = $2 AND partner_id = $1 AND kind = 'payment'
 -- It ends before the payment with whose texts it would have more bytes, but never before the first;
 -- the other fields of a payment are a kilobyte at most. The length of a text is known without
 -- reading it where it is kept apart or compressed, so what the page leaves out is not read.
-SELECT
-  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, details, created_at,
-  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
-  closed_by, amount_captured, more
+SELECT listed.:payment, more
 FROM (
   SELECT
     *,
@@ -125,12 +116,7 @@ FROM (
 ) AS known
 WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'payment'
   AND action_expires_at IS NULL
-RETURNING
-  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, details, created_at,
-  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
-  closed_by, amount_captured
+RETURNING transactions.:payment
 
 -- name: authorize
 -- Notes that a card's money is held and may be captured.
@@ -154,12 +140,7 @@ WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND kind = 'payment'
   AND authorized_at IS NULL
   AND (NOT $3::boolean OR told_at IS NOT NULL OR action_expires_at IS NULL
     OR action_expires_at > now() OR action_expires_at > $4::timestamptz)
-RETURNING
-  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, details, created_at,
-  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
-  closed_by, amount_captured
+RETURNING transactions.:payment
 
 -- name: customerTime
 -- Whether the time of a customer is over that was noted before, by the same clock.
@@ -196,13 +177,7 @@ WITH noted AS (
 )
 UPDATE ledger.transactions SET version = version + 1, events = greatest(events, noted.number)
 FROM noted WHERE txn_id = noted.disputed
-RETURNING
-  disputed_at, traceparent,
-  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, details, created_at,
-  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
-  closed_by, amount_captured
+RETURNING disputed_at, traceparent, transactions.:payment
 
 -- name: disputeState
 -- What a report of a dispute met that was not noted.
@@ -226,13 +201,7 @@ SELECT NOT EXISTS (SELECT FROM ledger.transactions) AS empty
 --
 -- $1 id.
 -- A row: it as the ledger holds it. No row: the ledger does not know the id.
-SELECT
-  refund.txn_id, refund.kind, refund.partner_id, refund.idempotency_key,
-  encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
-  refund.requested_amount, refund.details, refund.amount, refund.currency, refund.created_at,
-  refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
-  refund.provider_refund_id, payment.provider, payment.provider_intent_id,
-  payment.provider_charge_id
+SELECT refund.:followUp
 FROM ledger.transactions AS refund
 LEFT JOIN ledger.transactions AS payment
   ON payment.txn_id = refund.payment_id AND payment.partner_id = refund.partner_id
@@ -253,13 +222,7 @@ WHERE txn_id = $3 AND partner_id = $2 AND payment_id = $1 AND kind = 'refund'
 -- which the page begins, or null; $6 bytes at most.
 -- A row: a refund, with the charge that it is of, and whether there is one behind it. No row: the
 -- list ended before. It ends by its bytes as listPayments does.
-SELECT
-  refund.txn_id, refund.kind, refund.partner_id, refund.idempotency_key,
-  encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
-  refund.requested_amount, refund.details, refund.amount, refund.currency, refund.created_at,
-  refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
-  refund.provider_refund_id, payment.provider, payment.provider_intent_id,
-  payment.provider_charge_id, refund.more
+SELECT refund.:followUp, refund.more
 FROM (
   SELECT
     *,

@@ -37,31 +37,37 @@ import {
   requiresActionEvent,
   type RowState,
 } from '../outcomes.ts';
+import { columnLists } from '../columns.ts';
 import type { RefundListOutcome, RefundListRequest } from '../follow-ups.ts';
 import { isUnreadable, paymentOf, followUpOf, type PaymentRow, type FollowUpRow } from '../rows.ts';
 import type { DueTransaction, ProviderEvent, TakeDue, WakeDue } from '../unfinished.ts';
 import { appendEvent, appendSettlement, columnsOf } from './settlement.ts';
 
-const sql = loadStatements(import.meta.url, 'transactions.sql', [
-  'findPayment',
-  'paymentPosition',
-  'listPayments',
-  'pendingSums',
-  'storeIntents',
-  'awaitCustomer',
-  'authorize',
-  'customerTime',
-  'noteDispute',
-  'disputeState',
-  'isEmpty',
-  'findFollowUp',
-  'refundPosition',
-  'listRefunds',
-  'classify',
-  'takeDue',
-  'lookAtNews',
-  'wakeDue',
-]);
+const sql = loadStatements(
+  import.meta.url,
+  'transactions.sql',
+  [
+    'findPayment',
+    'paymentPosition',
+    'listPayments',
+    'pendingSums',
+    'storeIntents',
+    'awaitCustomer',
+    'authorize',
+    'customerTime',
+    'noteDispute',
+    'disputeState',
+    'isEmpty',
+    'findFollowUp',
+    'refundPosition',
+    'listRefunds',
+    'classify',
+    'takeDue',
+    'lookAtNews',
+    'wakeDue',
+  ],
+  columnLists,
+);
 // Takes some of the provider's events out that came long ago; $1 rows at most.
 const reapSql = 'SELECT ledger.reap_provider_events($1::integer)';
 
