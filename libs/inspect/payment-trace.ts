@@ -250,7 +250,7 @@ function recordSeen(record: ReceivedRecord): RecordSeen {
   switch (decoded.outcome) {
     case 'payment':
       return { ...seen, txnId: decoded.payment.txnId, traceId: traceIdOf(decoded.traceparent) };
-    case 'refund':
+    case 'follow-up':
       return { ...seen, txnId: decoded.followUp.txnId, traceId: traceIdOf(decoded.traceparent) };
     case 'refused':
       return { ...seen, txnId: undefined, traceId: undefined };

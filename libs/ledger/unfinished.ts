@@ -10,7 +10,7 @@ export const ownMs = 20_000;
 /** A pending row that was not finished in time, as it is now. */
 export type DueTransaction =
   | { kind: 'payment'; payment: Payment; traceparent: string }
-  | { kind: 'refund'; followUp: FollowUp; traceparent: string }
+  | { kind: 'follow-up'; followUp: FollowUp; traceparent: string }
   /** Taken like the others, and its contents make no sense: a person has to mend it. */
   | { kind: 'unreadable'; txnId: TxnId; error: unknown };
 

@@ -1,11 +1,16 @@
-import { decodeAccepted, type DeadLetterHeaders } from '@triplock/contracts';
+import { decodeAccepted, type DeadLetterHeaders, type DecodedRecord } from '@triplock/contracts';
 import { detailsText, otherDetails, otherFollowUpDetails } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { inBatches } from '@triplock/runtime';
 import type { ReadFirst, RecordBatch, ReceivedRecord, SkippedOffsets } from '@triplock/transport';
 import { keepInOrder, UnreadError, type LostRecords, type Stretch } from './lost-records.ts';
-import { deadLetterReasons, type AuditorMetrics, type DeadLetterReason } from './metrics.ts';
+import {
+  deadLetterReasons,
+  type AcceptedRecordName,
+  type AuditorMetrics,
+  type DeadLetterReason,
+} from './metrics.ts';
 
 const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
   'recordAccepted',
@@ -119,13 +124,13 @@ function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {
   const rows: Omit<Rows, 'stretch'> = { accepted: [], refused: [] };
   for (const record of records) {
     const decoded = decodeAccepted(record);
-    metrics.records.count(decoded.outcome);
+    metrics.records.count(whatIs(decoded));
     switch (decoded.outcome) {
       case 'payment':
         rows.accepted.push({ ...paymentRow(decoded.payment), ...offsetOf(record) });
         break;
-      case 'refund':
-        rows.accepted.push({ ...refundRow(decoded.followUp), ...offsetOf(record) });
+      case 'follow-up':
+        rows.accepted.push({ ...followUpRow(decoded.followUp), ...offsetOf(record) });
         break;
       case 'refused': {
         const { reason } = decoded;
@@ -138,6 +143,11 @@ function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {
     }
   }
   return rows;
+}
+
+/** What a record is counted as. */
+function whatIs(decoded: DecodedRecord): AcceptedRecordName {
+  return decoded.outcome === 'follow-up' ? decoded.followUp.kind : decoded.outcome;
 }
 
 function paymentRow(payment: AcceptedPayment) {
@@ -153,14 +163,14 @@ function paymentRow(payment: AcceptedPayment) {
   };
 }
 
-function refundRow(refund: AcceptedFollowUp) {
-  const { amount } = refund.details;
+function followUpRow(followUp: AcceptedFollowUp) {
+  const { amount } = followUp.details;
   return {
-    kind: refund.kind,
-    ...commonOf(refund),
-    payment_id: refund.paymentId,
+    kind: followUp.kind,
+    ...commonOf(followUp),
+    payment_id: followUp.paymentId,
     ...(amount === undefined ? {} : { amount: Number(amount) }),
-    details: detailsText(otherFollowUpDetails(refund)),
+    details: detailsText(otherFollowUpDetails(followUp)),
   };
 }
 
@@ -205,7 +215,7 @@ function deadLetterOf(record: ReceivedRecord) {
   switch (decoded.outcome) {
     case 'payment':
       return { ...source, ...identityOf(decoded.payment) };
-    case 'refund':
+    case 'follow-up':
       return { ...source, ...identityOf(decoded.followUp) };
     case 'refused':
       return { ...source, txn_id: null, fingerprint: null };

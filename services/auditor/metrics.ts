@@ -1,4 +1,5 @@
-import type { DecodedRecord, RecordRefusal } from '@triplock/contracts';
+import type { RecordRefusal } from '@triplock/contracts';
+import type { FollowUpKind } from '@triplock/payments';
 import { Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
 import { groupJoins } from '@triplock/transport';
 
@@ -10,13 +11,15 @@ export type DeadLetterReason =
 export type ReadingMetrics = {
   /** Events by what their delivery was: the first, another copy, or an altered one. */
   events: Tally<'first' | 'copy' | 'altered'>;
-  /** Records of the accepted topic: payments, refunds, and what is neither. */
-  records: Tally<DecodedRecord['outcome']>;
+  records: Tally<AcceptedRecordName>;
   recordsSeconds: Durations<'recorded' | 'failed'>;
   deadLetters: Tally<DeadLetterReason>;
   /** Times that a group was joined, by what it reads. */
   joins: Tally<'accepted' | 'dead_letter'>;
 };
+
+/** What a record of the accepted topic is: a request, or `refused`, which is none. */
+export type AcceptedRecordName = 'payment' | FollowUpKind | 'refused';
 
 /** What the auditor measures of its audits. */
 export type AuditMetrics = {
@@ -72,9 +75,9 @@ function readingMetrics(registry: Registry): ReadingMetrics {
     }),
     records: new Tally({
       name: 'triplock_auditor_accepted_records_total',
-      help: 'Records of the accepted topic: payment, refund or refused.',
+      help: 'Records of the accepted topic, by what each is.',
       label: 'outcome',
-      values: { payment: 0, refund: 0, refused: 0 },
+      values: { payment: 0, refund: 0, capture: 0, cancellation: 0, refused: 0 },
       registers,
     }),
     recordsSeconds: new Durations({

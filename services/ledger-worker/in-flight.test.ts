@@ -101,7 +101,7 @@ test('the second try of a refund looks for what the first may have done before i
       },
     },
   } as unknown as Worker;
-  const work = { kind: 'refund', followUp: refund, traceparent, asked: 'never' } as const;
+  const work = { kind: 'follow-up', followUp: refund, traceparent, asked: 'never' } as const;
   assert.equal(await finishForBatch(asking, work), 'handed-over');
   await drain();
   assert.deepEqual(calls, ['ask', 'look', 'look']);

@@ -18,12 +18,104 @@ import type { AttemptOutcome, Stuck, Worker } from './worker.ts';
  */
 export type InFlight =
   | { kind: 'payment'; payment: AcceptedPayment; traceparent: string; posted: 'now' | 'before' }
-  | ({ kind: 'refund' } & FollowUpToDo);
+  | ({ kind: 'follow-up' } & FollowUpToDo);
 
 /** What its batch has to know. `handed-over`: it is pending, durable, and the work goes on. */
 export type BatchOutcome =
   | ('charged' | 'declined' | 'already-recorded' | 'handed-over')
   | FollowUpOutcomeName<'succeeded' | 'failed'>;
+
+/**
+ * Where one piece of work is. Its batch waits while it is queued and while it is asking:
+ *
+ *     queued ──── a slot ────▶ asking ──── the outcome is known ────▶ ended
+ *        │                       │                                      ▲
+ *        │ the batch goes on     │ sent, and nobody knows what it did   │ known, or no rest
+ *        ▼                       ▼                                      │ is left
+ *     dropped                 unclear ──────────────────────────────────┘
+ *
+ * What is dropped, or ends without a known outcome, is pending in the ledger: the resolver's.
+ */
+type Stage = 'queued' | 'dropped' | 'asking' | 'unclear' | 'ended';
+
+/**
+ * Charges a card, or does what follows a payment, for a batch that never waits long: up to
+ * `slotWaitMs` for a slot, and then up to `handOverMs` for the end. A batch that has gone on leaves
+ * its row pending; the work goes on in its slot, and the resolver does whatever a crash leaves of
+ * it. For a provider that is left alone it waits as long, which holds back the partition and spends
+ * no attempt.
+ *
+ * While work is under way that a batch did not wait for to the end, no other batch waits for one: a
+ * provider that is slow would hold back the book transfers behind each card.
+ *
+ * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
+ */
+export async function finishForBatch(worker: Worker, work: InFlight): Promise<BatchOutcome> {
+  const { slotWaitMs, handOverMs } = worker.limits;
+  const progress = openProgress();
+  const end = finishInSlot(worker, work, progress).finally(() => progress.moveTo('ended'));
+  keepInFlight(worker, end);
+  await progress.leaves('queued', slotWaitMs);
+  if (progress.stage() === 'queued') {
+    progress.moveTo('dropped');
+    return 'handed-over';
+  }
+  await progress.leaves('asking', worker.outlasting.size === 0 ? handOverMs : 0);
+  if (progress.stage() === 'ended') return end;
+  keepUntilEnd(worker.outlasting, end);
+  // What it throws from here on is no news to the batch, and the row is due for another attempt.
+  end.catch((err: unknown) => {
+    worker.logger.warn({ err, txnId: txnIdOf(work) }, 'handed-over work failed');
+  });
+  return 'handed-over';
+}
+
+/** The stage of one piece of work, between the work and the batch that waits for it. */
+type Progress = {
+  stage(): Stage;
+  moveTo(stage: Stage): void;
+  /** Resolves once it is not in this stage, or the time is over. */
+  leaves(stage: Stage, withinMs: number): Promise<void>;
+};
+
+function openProgress(): Progress {
+  let stage: Stage = 'queued';
+  let moved = Promise.withResolvers<void>();
+  return {
+    stage: () => stage,
+    moveTo(next) {
+      stage = next;
+      moved.resolve();
+      moved = Promise.withResolvers();
+    },
+    async leaves(left, withinMs) {
+      if (stage === left) await Promise.race([moved.promise, unheld(withinMs)]);
+    },
+  };
+}
+
+/** Waits, and keeps no process from ending. */
+async function unheld(ms: number): Promise<void> {
+  await delay(ms, undefined, { ref: false });
+}
+
+async function finishInSlot(
+  worker: Worker,
+  work: InFlight,
+  progress: Progress,
+): Promise<BatchOutcome> {
+  const { slots } = worker;
+  // A report about its charge may have let it be due, and the resolver has it, or has finished it.
+  const isOthersToo = work.kind === 'follow-up' && slots.free() === 0;
+  await slots.take('batch');
+  try {
+    if (progress.stage() === 'dropped') return 'handed-over';
+    progress.moveTo('asking');
+    return await attemptUntilKnown(worker, work, progress, isOthersToo);
+  } finally {
+    slots.release();
+  }
+}
 
 /**
  * Rests before a call whose outcome is unknown is made again; after the last attempt the resolver
@@ -36,128 +128,6 @@ const restsMs = [1_000, 3_000];
 const longestRestMs = Math.max(...restsMs);
 
 /**
- * Charges a card, or gives a refund back, for a batch that never waits long: up to `slotWaitMs` for
- * a slot, and then up to `handOverMs` for the end. A batch that has gone on leaves its row pending;
- * the work goes on in its slot, and the resolver does whatever a crash leaves of it. For a provider
- * that is left alone it waits as long, which holds back the partition and spends no attempt.
- *
- * While work is under way that a batch did not wait for to the end, no other batch waits for one: a
- * provider that is slow would hold back the book transfers behind each card.
- *
- * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
- */
-export async function finishForBatch(worker: Worker, work: InFlight): Promise<BatchOutcome> {
-  const { slotWaitMs, handOverMs } = worker.limits;
-  const batch: WaitingBatch = {
-    begun: Promise.withResolvers(),
-    handedOver: Promise.withResolvers(),
-    isGone: false,
-  };
-  const done = finishInSlot(worker, work, batch);
-  keepInFlight(worker, done);
-  const begun = await Promise.race([batch.begun.promise, after(slotWaitMs)]);
-  if (begun === 'handed-over') {
-    batch.isGone = true;
-    return 'handed-over';
-  }
-  const waitMs = worker.outlasting.size === 0 ? handOverMs : 0;
-  const outcome = await Promise.race([done, batch.handedOver.promise, after(waitMs)]);
-  if (outcome === 'handed-over') {
-    keepUntilEnd(worker.outlasting, done);
-    // What it throws from here on is no news to the batch, and the row is due for another attempt.
-    done.catch((err: unknown) => {
-      worker.logger.warn({ err, txnId: txnIdOf(work) }, 'handed-over work failed');
-    });
-  }
-  return outcome;
-}
-
-/** Keeps work in the table of what is in flight until it has ended, however it ends. */
-export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void {
-  keepUntilEnd(inFlight, work);
-}
-
-function keepUntilEnd(kept: Set<Promise<unknown>>, work: Promise<unknown>): void {
-  const ended: Promise<unknown> = work.catch(() => undefined).then(() => void kept.delete(ended));
-  kept.add(ended);
-}
-
-/**
- * Makes an attempt that may meet what no other attempt will change: an end that the ledger can
- * never store, such as a text of the provider that it refuses, or a row that cannot be read.
- * Thrown, that would hold back its partition for ever; as an outcome it leaves one row pending,
- * which the resolver looks at again and an alarm reports.
- *
- * @throws in an outage, as the attempt does.
- */
-export async function unlessStuck<Outcome>(
-  worker: Worker,
-  txnId: TxnId,
-  attempt: () => Promise<Outcome>,
-): Promise<Outcome | Stuck> {
-  try {
-    return await attempt();
-  } catch (error) {
-    const because = stuckBecause(error);
-    if (because === undefined) throw error;
-    reportStuck(worker, { txnId, because, error });
-    return { outcome: 'stuck', because };
-  }
-}
-
-function stuckBecause(error: unknown): Stuck['because'] | undefined {
-  if (error instanceof UnpostableError) return 'unstorable';
-  return error instanceof UnreadableRowError ? 'unreadable' : undefined;
-}
-
-const stuckMessages = {
-  unreadable: 'a pending transaction cannot be read',
-  unstorable: 'the ledger refuses to store how a transaction ended',
-  refused: 'the provider refuses every call for a transaction until a person has mended that',
-} as const satisfies Record<StuckReason, string>;
-
-/** Reports a transaction that needs a person, each time that it is looked at and still does. */
-export function reportStuck(
-  { metrics, logger }: Worker,
-  { txnId, because, error }: { txnId: TxnId; because: StuckReason; error: unknown },
-): void {
-  metrics.stuck.count(because);
-  logger.error({ err: error, txnId, because }, stuckMessages[because]);
-}
-
-/** How a batch and the work that it waits for speak to each other. */
-type WaitingBatch = {
-  /** The work has its slot. */
-  begun: PromiseWithResolvers<'begun'>;
-  /** The batch need not wait any longer. */
-  handedOver: PromiseWithResolvers<'handed-over'>;
-  /** The batch has gone on before the work had a slot: it need not begin. */
-  isGone: boolean;
-};
-
-async function after(ms: number): Promise<'handed-over'> {
-  await delay(ms, undefined, { ref: false });
-  return 'handed-over';
-}
-
-async function finishInSlot(
-  worker: Worker,
-  work: InFlight,
-  batch: WaitingBatch,
-): Promise<BatchOutcome> {
-  const { slots } = worker;
-  // A report about its charge may have let it be due, and the resolver has it, or has finished it.
-  const isOthersToo = work.kind === 'refund' && slots.free() === 0;
-  await slots.take('batch');
-  batch.begun.resolve('begun');
-  try {
-    return batch.isGone ? 'handed-over' : await attemptUntilKnown(worker, work, batch, isOthersToo);
-  } finally {
-    slots.release();
-  }
-}
-
-/**
  * Attempts until the outcome is known. What was not even sent, because the provider is left alone,
  * is attempted again as long as the batch waits. What was sent and is not known is no longer waited
  * for, and attempted a few times more: most errors are gone a second later, and the resolver comes
@@ -166,7 +136,7 @@ async function finishInSlot(
 async function attemptUntilKnown(
   worker: Worker,
   work: InFlight,
-  batch: WaitingBatch,
+  progress: Progress,
   isOthersToo: boolean,
 ): Promise<BatchOutcome> {
   const { slots, limits } = worker;
@@ -179,7 +149,7 @@ async function attemptUntilKnown(
     const late = performance.now() + retryAfterMs >= deadline;
     const isOver = sent ? retryAfterMs > longestRestMs : late;
     const restMs = isOver ? undefined : sent ? rests.next().value : 0;
-    if (sent) batch.handedOver.resolve('handed-over');
+    if (sent) progress.moveTo('unclear');
     if (sent || late) reportUnknown(worker, work, outcome.because);
     if (restMs === undefined) return 'handed-over';
     slots.release();
@@ -215,7 +185,7 @@ async function attemptOnce(worker: Worker, work: InFlight, isFirst: boolean): Pr
       if (payment === undefined) return { outcome: 'already-recorded' };
       return chargePayment(worker, { payment, traceparent: work.traceparent });
     }
-    case 'refund': {
+    case 'follow-up': {
       const toDo = isFirst ? work : await unfinishedFollowUp(worker, work);
       if (toDo === undefined) return { outcome: 'already-recorded' };
       return carryOut(worker, toDo);
@@ -290,4 +260,57 @@ export function reportStillUnknown(
 
 function txnIdOf(work: InFlight) {
   return work.kind === 'payment' ? work.payment.txnId : work.followUp.txnId;
+}
+
+/** Keeps work in the table of what is in flight until it has ended, however it ends. */
+export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void {
+  keepUntilEnd(inFlight, work);
+}
+
+function keepUntilEnd(kept: Set<Promise<unknown>>, work: Promise<unknown>): void {
+  const ended: Promise<unknown> = work.catch(() => undefined).then(() => void kept.delete(ended));
+  kept.add(ended);
+}
+
+/**
+ * Makes an attempt that may meet what no other attempt will change: an end that the ledger can
+ * never store, such as a text of the provider that it refuses, or a row that cannot be read.
+ * Thrown, that would hold back its partition for ever; as an outcome it leaves one row pending,
+ * which the resolver looks at again and an alarm reports.
+ *
+ * @throws in an outage, as the attempt does.
+ */
+export async function unlessStuck<Outcome>(
+  worker: Worker,
+  txnId: TxnId,
+  attempt: () => Promise<Outcome>,
+): Promise<Outcome | Stuck> {
+  try {
+    return await attempt();
+  } catch (error) {
+    const because = stuckBecause(error);
+    if (because === undefined) throw error;
+    reportStuck(worker, { txnId, because, error });
+    return { outcome: 'stuck', because };
+  }
+}
+
+function stuckBecause(error: unknown): Stuck['because'] | undefined {
+  if (error instanceof UnpostableError) return 'unstorable';
+  return error instanceof UnreadableRowError ? 'unreadable' : undefined;
+}
+
+const stuckMessages = {
+  unreadable: 'a pending transaction cannot be read',
+  unstorable: 'the ledger refuses to store how a transaction ended',
+  refused: 'the provider refuses every call for a transaction until a person has mended that',
+} as const satisfies Record<StuckReason, string>;
+
+/** Reports a transaction that needs a person, each time that it is looked at and still does. */
+export function reportStuck(
+  { metrics, logger }: Worker,
+  { txnId, because, error }: { txnId: TxnId; because: StuckReason; error: unknown },
+): void {
+  metrics.stuck.count(because);
+  logger.error({ err: error, txnId, because }, stuckMessages[because]);
 }

@@ -54,7 +54,7 @@ function requestOf(
   switch (decoded.outcome) {
     case 'payment':
       return [[decoded.payment, record]];
-    case 'refund':
+    case 'follow-up':
       return [[decoded.followUp, record]];
     case 'refused':
       return [];

@@ -62,7 +62,7 @@ export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecord
         sorted.payments.push({ record, ...openRecordSpan(record, decoded.payment, posting) });
         break;
       }
-      case 'refund': {
+      case 'follow-up': {
         const { followUp, traceparent } = decoded;
         const posting = { followUp, traceparent, settledAt };
         sorted.followUps.push({ record, ...openRecordSpan(record, followUp, posting) });

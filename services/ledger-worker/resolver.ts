@@ -66,11 +66,11 @@ type Turn = { come: Promise<void>; end(): void };
 function inTurns(due: readonly DueTransaction[]): [DueTransaction, Turn][] {
   const last = new Map<TxnId, Promise<void>>();
   const acceptedAt = (each: DueTransaction) =>
-    each.kind === 'refund' ? +each.followUp.acceptedAt : 0;
+    each.kind === 'follow-up' ? +each.followUp.acceptedAt : 0;
   const ordered = due.toSorted((one, other) => acceptedAt(one) - acceptedAt(other));
   return ordered.map((each) => {
     const { promise, resolve: end } = Promise.withResolvers<void>();
-    if (each.kind !== 'refund') return [each, { come: Promise.resolve(), end }];
+    if (each.kind !== 'follow-up') return [each, { come: Promise.resolve(), end }];
     const { paymentId } = each.followUp;
     const come = last.get(paymentId) ?? Promise.resolve();
     last.set(paymentId, promise);
@@ -87,7 +87,8 @@ async function resolve(worker: Worker, due: DueTransaction, turn: Turn): Promise
   const { txnId, partnerId, acceptedAt } = due.kind === 'payment' ? due.payment : due.followUp;
   // In the trace of the request, however long ago that was: the row has kept its context.
   const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
-  const span = { name: `resolve ${due.kind}`, parent: due.traceparent, attributes };
+  const kind = due.kind === 'payment' ? due.kind : due.followUp.kind;
+  const span = { name: `resolve ${kind}`, parent: due.traceparent, attributes };
   try {
     const ended = await inSpan(span, () =>
       unlessStuck(worker, txnId, () =>
@@ -115,7 +116,7 @@ async function finish(worker: Worker, due: Readable, turn: Turn): Promise<Attemp
     case 'payment':
       if (due.payment.details.paymentMethod !== undefined) return chargePayment(worker, due);
       return finishBookTransfer(worker, due);
-    case 'refund':
+    case 'follow-up':
       await turn.come;
       return finishFollowUp(worker, due, turn);
     default:
@@ -137,7 +138,7 @@ async function finishBookTransfer(
 
 async function finishFollowUp(
   worker: Worker,
-  due: Extract<DueTransaction, { kind: 'refund' }>,
+  due: Extract<DueTransaction, { kind: 'follow-up' }>,
   turn: Turn,
 ): Promise<AttemptOutcome> {
   const { followUp, traceparent } = due;

@@ -171,7 +171,12 @@ async function finishFollowUp(
     case 'unfinished': {
       await worker.crashPoints.reached('worker.reserved');
       const asked = result.outcome === 'reserved' ? 'never' : 'perhaps';
-      const reserved = { kind: 'refund', followUp: result.followUp, traceparent, asked } as const;
+      const reserved = {
+        kind: 'follow-up',
+        followUp: result.followUp,
+        traceparent,
+        asked,
+      } as const;
       return { outcome: await finishForBatch(worker, reserved), txnId };
     }
     case 'key-conflict':

@@ -31,7 +31,7 @@ test('a refund comes out of the topic as it went in', () => {
   fc.assert(
     fc.property(anyAcceptedRefund, (each) => {
       assert.deepEqual(decodeAccepted(received(each)), {
-        outcome: 'refund',
+        outcome: 'follow-up',
         followUp: each,
         traceparent,
       });

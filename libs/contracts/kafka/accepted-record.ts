@@ -48,7 +48,7 @@ export type RecordRefusal = {
 /** What reading a record gives. */
 export type DecodedRecord =
   | { outcome: 'payment'; payment: AcceptedPayment; traceparent: string }
-  | { outcome: 'refund'; followUp: AcceptedFollowUp; traceparent: string }
+  | { outcome: 'follow-up'; followUp: AcceptedFollowUp; traceparent: string }
   | ({ outcome: 'refused' } & RecordRefusal);
 
 type HeaderValue = Buffer | string | null;
@@ -217,7 +217,7 @@ function decodeFollowUp(
   const followUp = { kind, ...commonOf(json), paymentId, details: followUpDetailsOf(json) };
   const refusal = checkIdentity(received, { kind, recordKey: paymentId, of: followUp });
   if (refusal !== undefined) return refusal;
-  return { outcome: 'refund', followUp, traceparent: traceOf(received, followUp.txnId) };
+  return { outcome: 'follow-up', followUp, traceparent: traceOf(received, followUp.txnId) };
 }
 
 type Common = Omit<AcceptedPayment, 'kind' | 'details'>;

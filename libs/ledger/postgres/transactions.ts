@@ -260,7 +260,7 @@ async function read(database: Database, row: DueRow): Promise<DueTransaction | u
   if (isFollowUp(kind)) {
     const followUp = await findFollowUp(database, txnId);
     if (followUp?.version !== row.version) return undefined;
-    return { kind: 'refund', followUp, traceparent };
+    return { kind: 'follow-up', followUp, traceparent };
   }
   const payment = await findPayment(database, txnId);
   return payment?.version === row.version ? { kind: 'payment', payment, traceparent } : undefined;

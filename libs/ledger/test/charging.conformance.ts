@@ -108,7 +108,7 @@ function due(open: Open): void {
       await ledger.settle({ txnId: payment.txnId, ...settlement });
       const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
       assert.deepEqual(
-        taken.map((due) => due.kind === 'refund' && due.followUp.txnId),
+        taken.map((due) => due.kind === 'follow-up' && due.followUp.txnId),
         [refund.txnId],
       );
     });
@@ -128,7 +128,7 @@ function due(open: Open): void {
       assert.deepEqual(settled, { outcome: 'settled' });
       const due = await takeDue({ limit: 10, leaseMs: 60_000 });
       if (outcome.outcome === 'waiting') {
-        const ids = due.map((each) => each.kind === 'refund' && each.followUp.txnId);
+        const ids = due.map((each) => each.kind === 'follow-up' && each.followUp.txnId);
         assert.deepEqual(ids, [waits.followUp.txnId]);
       } else {
         assert.deepEqual([outcome, due], [{ outcome: 'settled', state: 'succeeded' }, []]);
@@ -150,7 +150,7 @@ function due(open: Open): void {
     });
     assert.ok(Date.now() - now < 5_000);
     assert.deepEqual(
-      taken.map((due) => due.kind === 'refund' && +due.followUp.acceptedAt),
+      taken.map((due) => due.kind === 'follow-up' && +due.followUp.acceptedAt),
       [now],
     );
   });
@@ -250,7 +250,7 @@ function due(open: Open): void {
     const idsOf = (due: Awaited<ReturnType<typeof takeDue>>) =>
       due.map((each) => {
         if (each.kind === 'payment') return each.payment.txnId;
-        return each.kind === 'refund' && each.followUp.txnId;
+        return each.kind === 'follow-up' && each.followUp.txnId;
       });
     const here = await takeDue({ limit: 10, leaseMs: 60_000, rows: 'settled-here' });
     assert.deepEqual(idsOf(here).sort(), [transfer.txnId, waits.txnId].sort());

@@ -144,7 +144,7 @@ async function read(
   if (row.payment_id === null) return { kind: 'payment', payment: paymentFrom(row), traceparent };
   const payment = await readTransaction(database, row.payment_id as TxnId);
   const followUp = followUpFrom(row, paymentOfFollowUp(row, payment));
-  return { kind: 'refund', followUp, traceparent };
+  return { kind: 'follow-up', followUp, traceparent };
 }
 
 /** The payment that names an intent. */

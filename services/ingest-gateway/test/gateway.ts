@@ -129,7 +129,7 @@ async function post(writer: Database, record: UndecodedRecord): Promise<Accepted
       await openPostgresLedger(writer).post([{ ...decoded, settlement }]);
       return decoded.payment;
     }
-    case 'refund':
+    case 'follow-up':
       await openPostgresFollowUps(writer).post({ ...decoded, settledAt });
       return decoded.followUp;
     case 'refused':
