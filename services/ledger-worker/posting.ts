@@ -21,7 +21,7 @@ import type { FollowUpOutcomeName, WorkerMetrics } from './metrics.ts';
 /** A record of a payment, as it is to be posted, and the span in which it is taken to its end. */
 export type PaymentRecord = { record: ReceivedRecord; posting: Posting; span: OpenSpan };
 
-/** A record of a refund, as it is to be posted, and the span in which it is taken to its end. */
+/** A record of a follow-up, as it is to be posted, and the span in which it is taken to its end. */
 export type FollowUpRecord = { record: ReceivedRecord; posting: FollowUpPosting; span: OpenSpan };
 
 /** A record that can never be posted, and why. */
@@ -50,7 +50,7 @@ export type DecodedRecords = {
   refused: DeadRecord[];
 };
 
-/** Sorts records into payments, refunds, and those that are neither. */
+/** Sorts records into payments, what follows them, and those that are neither. */
 export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecords {
   const settledAt = new Date();
   const sorted: DecodedRecords = { payments: [], followUps: [], refused: [] };

@@ -15,34 +15,34 @@ import {
 import type { FollowUpRecord } from './posting.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
-/** Payments whose refunds are posted side by side: half of the ledger's connections. */
+/** Payments whose follow-ups are posted side by side: half of the ledger's connections. */
 const paymentsMax = 4;
 
 /**
- * What posting one refund came to. `unpostable`: no ledger will ever store it; `unreadable`: it is
- * in the ledger already, and its row makes no sense.
+ * What posting one follow-up came to. `unpostable`: no ledger will ever store it; `unreadable`: it
+ * is in the ledger already, and its row makes no sense.
  */
 export type FollowUpPostResult =
   | FollowUpOutcome
   | { outcome: 'unpostable'; detail: string }
   | { outcome: 'unreadable'; error: UnreadableRowError };
 
-/** A refund and what posting it came to. */
+/** A follow-up and what posting it came to. */
 export type PostedFollowUp = { followUp: FollowUpRecord; result: FollowUpPostResult };
 
 /**
- * Posts refunds, those of one payment in the order of their records, so that the first to arrive
- * gets the money. A refund whose payment is not final waits as a pending row and holds up nobody
- * but later ones of its payment: it is due as soon as its payment is settled. One whose payment
- * somebody has locked does so too, and is due soon by itself. A crash between two of them leaves
- * posted rows and an offset that is not committed: the redelivered batch finds each row by its key
- * and goes on.
+ * Posts what follows payments, of one payment in the order of the records, so that the first to
+ * arrive gets the money. What has to wait for its payment waits as a pending row and holds up
+ * nobody but later ones of its payment: it is due as soon as its payment is settled. One whose
+ * payment somebody has locked does so too, and is due soon by itself. A crash between two of them
+ * leaves posted rows and an offset that is not committed: the redelivered batch finds each row by
+ * its key and goes on.
  *
  * @throws in an outage.
  */
 export async function postFollowUps(
   worker: Worker,
-  refunds: readonly FollowUpRecord[],
+  followUps: readonly FollowUpRecord[],
 ): Promise<PostedFollowUp[]> {
   const posted: PostedFollowUp[] = [];
   const post = async ({ posting }: FollowUpRecord): Promise<FollowUpPostResult> => {
@@ -54,12 +54,12 @@ export async function postFollowUps(
       return { outcome: 'unpostable', detail: error.message };
     }
   };
-  const byPayment = Map.groupBy(refunds, ({ posting }) => posting.followUp.paymentId).values();
+  const byPayment = Map.groupBy(followUps, ({ posting }) => posting.followUp.paymentId).values();
   const postSome = async () => {
     // Whoever is free takes the next payment: they share the iterator.
     for (const ofOne of byPayment) {
-      for (const refund of ofOne) {
-        posted.push({ followUp: refund, result: await refund.span.within(() => post(refund)) });
+      for (const followUp of ofOne) {
+        posted.push({ followUp, result: await followUp.span.within(() => post(followUp)) });
       }
     }
   };

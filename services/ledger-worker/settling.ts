@@ -18,22 +18,22 @@ import { postFollowUps, type PostedFollowUp, type FollowUpPostResult } from './r
 import type { Worker } from './worker.ts';
 
 /**
- * Refunds posted before the next heartbeat: each is a transaction of its own, some milliseconds.
+ * Follow-ups posted before the next heartbeat: each is a transaction of its own, some milliseconds.
  */
 const followUpsMax = 100;
 
 /**
- * Takes a batch of accepted payments and refunds to its end, in three steps: post, charge or give
- * back, settle. Once it resolves, all is durable and the batch's offset may be committed. Run again
- * after a crash at any line, it finds what was done and does the rest.
+ * Takes a batch of accepted payments and follow-ups to its end, in three steps: post, have the
+ * provider do it, settle. Once it resolves, all is durable and the batch's offset may be committed.
+ * Run again after a crash at any line, it finds what was done and does the rest.
  *
  * Charging stands between the two others and outside any transaction. A book transfer has nothing
  * to charge, so the statement that posts it also settles it; left to settle are card payments, and
  * what another worker posted and did not finish.
  *
- * All payments go before all refunds. A refund's record has its payment's key and so stands behind
- * it in the partition; that other payments come forward too changes nothing, because no payment
- * depends on a refund.
+ * All payments go before all follow-ups. The record of one has its payment's key and so stands
+ * behind it in the partition; that other payments come forward too changes nothing, because no
+ * payment depends on a follow-up.
  *
  * @throws in an outage: nothing is dead-lettered for that, and the batch must be redelivered.
  */
