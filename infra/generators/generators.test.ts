@@ -236,8 +236,8 @@ const edited = [
   'libs/payments/identity.ts',
   'libs/payments/money.ts',
   'libs/contracts/index.ts',
+  'libs/contracts/http/transaction.ts',
   'libs/contracts/kafka/accepted-record.ts',
-  'services/ingest-gateway/http/openapi.ts',
   'services/ingest-gateway/routes/gateway-routes.ts',
   'services/ingest-gateway/routes/every-route-claims.test.ts',
   'services/ingest-gateway/routes/scoping.test.ts',
@@ -264,7 +264,8 @@ test('a kind is one more word in every list, beside those that are there', async
   await transaction(tree, { name: 'trytwo' });
   const identity = tree.read('libs/payments/identity.ts', 'utf8')!;
   assert.match(identity, /paymentKinds = \['payment', .*'tryone', 'trytwo'\] as const/);
-  assert.match(identity, /'tryone\.failed',\s+'trytwo\.succeeded'/);
+  const schemas = tree.read('libs/contracts/http/transaction.ts', 'utf8')!;
+  assert.match(schemas, /request: tryoneRequestSchema,[^]+request: trytwoRequestSchema,/);
   assert.match(tree.read('libs/payments/money.ts', 'utf8')!, /case 'tryone':[^]+case 'trytwo':/);
   const checks = tree.read('services/auditor/checks/ledger.sql', 'utf8')!;
   assert.equal(checks.match(/WHEN 'tryone' THEN transactions\.partner_id/g)?.length, 2);

@@ -23,7 +23,7 @@ export async function transaction(
   refuseName(tree, 'transaction', name);
   const Name = name.charAt(0).toUpperCase() + name.slice(1);
   insertAll(tree, [
-    ...inDomain(name),
+    ...inDomain(name, Name),
     ...inGateway(name, Name),
     ...inServices(name),
     ...inDemo(name),
@@ -41,15 +41,14 @@ export async function transaction(
 }
 
 /** The kind, its entry, its events and its record. */
-function inDomain(name: string): Insertion[] {
-  const identity = 'libs/payments/identity.ts';
+function inDomain(name: string, Name: string): Insertion[] {
+  const schemas = 'libs/contracts/http/transaction.ts';
   const record = 'libs/contracts/kafka/accepted-record.ts';
   return [
-    { file: identity, before: `] as const;\nexport type PaymentKind`, text: `, '${name}'` },
     {
-      file: identity,
-      before: `  'refund.succeeded',\n`,
-      text: `  '${name}.succeeded',\n  '${name}.failed',\n`,
+      file: 'libs/payments/identity.ts',
+      before: `] as const;\nexport type PaymentKind`,
+      text: `, '${name}'`,
     },
     {
       file: 'libs/payments/money.ts',
@@ -69,8 +68,23 @@ function inDomain(name: string): Insertion[] {
     },
     {
       file: record,
-      before: `import { followUpFields, `,
+      before: `import { parseStrictJson }`,
       text: `import { ${name}Fields } from '../http/${name}.ts';\n`,
+    },
+    {
+      file: schemas,
+      before: `import { acceptedPaymentSchema, `,
+      text: `import { accepted${Name}Schema, ${name}RequestSchema, ${name}Schema } from './${name}.ts';\n`,
+    },
+    {
+      file: schemas,
+      before: `  ...followUpSchemas,`,
+      text: `  ${name}: {
+    request: ${name}RequestSchema,
+    accepted: accepted${Name}Schema,
+    shown: ${name}Schema,
+  },
+`,
     },
     {
       file: record,
@@ -88,22 +102,8 @@ function inDomain(name: string): Insertion[] {
 
 /** Its routes, their guard and their figures. */
 function inGateway(name: string, Name: string): Insertion[] {
-  const openApi = 'services/ingest-gateway/http/openapi.ts';
   const routes = 'services/ingest-gateway/routes/gateway-routes.ts';
   return [
-    {
-      file: openApi,
-      before: `  paymentRequestSchema,\n`,
-      text: `  accepted${Name}Schema,\n  ${name}RequestSchema,\n  ${name}Schema,\n`,
-    },
-    {
-      file: openApi,
-      before: `  Settlement: settlementSchema,`,
-      text: `  ${Name}Request: ${name}RequestSchema,
-  Accepted${Name}: accepted${Name}Schema,
-  ${Name}: ${name}Schema,
-`,
-    },
     {
       file: routes,
       before: `import { addReadRoutes }`,

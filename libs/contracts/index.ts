@@ -6,6 +6,7 @@ export * from './http/problem.ts';
 export * from './http/follow-up.ts';
 export * from './http/settlement.ts';
 export * from './http/strict-json.ts';
+export * from './http/transaction.ts';
 export * from './http/validation.ts';
 export * from './http/webhook-delivery.ts';
 export * from './http/webhook-endpoint.ts';

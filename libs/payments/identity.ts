@@ -44,8 +44,8 @@ export function isFollowUp(kind: TransactionKind): kind is FollowUpKind {
   return followUpKinds.some((each) => each === kind);
 }
 
-/** Every event type that leaves the ledger. */
-export const eventTypes = [
+/** What is told of a payment. */
+const paymentEvents = [
   'payment.succeeded',
   'payment.failed',
   'payment.requires_action',
@@ -54,14 +54,18 @@ export const eventTypes = [
   'payment.captured',
   'payment.canceled',
   'payment.key_conflict',
-  'refund.succeeded',
-  'refund.failed',
-  'capture.succeeded',
-  'capture.failed',
-  'cancellation.succeeded',
-  'cancellation.failed',
 ] as const;
-export type EventType = (typeof eventTypes)[number];
+type OtherKind = Exclude<TransactionKind, 'payment'>;
+type OtherEvent = `${OtherKind}.${'succeeded' | 'failed'}`;
+
+/** Every event type that leaves the ledger: of every other kind, how it ended. */
+export type EventType = (typeof paymentEvents)[number] | OtherEvent;
+export const eventTypes: readonly EventType[] = [
+  ...paymentEvents,
+  ...transactionKinds
+    .filter((kind): kind is OtherKind => kind !== 'payment')
+    .flatMap((kind) => [`${kind}.succeeded`, `${kind}.failed`] as const),
+];
 
 /**
  * A UUIDv8 (RFC 9562, section 5.8) that is a pure function of its parts: the first 16 bytes of

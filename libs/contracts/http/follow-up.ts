@@ -1,48 +1,75 @@
-import type {
-  AcceptedFollowUp,
-  FollowUpKind,
-  JsonObject,
-  JsonValue,
-  FollowUp,
-  FollowUpDetails,
+import {
+  followUpKinds,
+  type AcceptedFollowUp,
+  type FollowUpKind,
+  type JsonObject,
+  type JsonValue,
+  type FollowUp,
+  type FollowUpDetails,
 } from '@triplock/payments';
-import { Compile, Type, type Static } from '../schema.ts';
+import { Compile, Type, type Static, type TObject } from '../schema.ts';
 import { amountSchema, failure, shownTime, txnIdSchema, withoutControls } from './fields.ts';
 import { paymentFields, type AcceptedAnswer } from './payment.ts';
 import type { FieldProblem } from './problem.ts';
 import { explainBody } from './validation.ts';
 
-/** What a partner asked for in a refund, in requests, records and answers. */
-export const refundFields = {
-  amount: Type.Optional(amountSchema),
-  reason: Type.Optional(
-    Type.String({
-      maxLength: 200,
-      pattern: withoutControls,
-      description: 'a text of at most 200 characters without control characters',
-    }),
-  ),
-};
+const amount = Type.Optional(amountSchema);
+const reason = Type.Optional(
+  Type.String({
+    maxLength: 200,
+    pattern: withoutControls,
+    description: 'a text of at most 200 characters without control characters',
+  }),
+);
+type Fields = { amount: typeof amount; reason: typeof reason };
 
-/** What a partner asks for, by what follows the payment. */
-export const followUpFields = {
-  refund: refundFields,
-  capture: { amount: refundFields.amount },
-  cancellation: { reason: refundFields.reason },
-} as const satisfies Record<FollowUpKind, object>;
+/** What a partner asks for by one kind, and what is said of its payment and amount. */
+type AboutKind = { fields: Partial<Fields>; payment: string; amount: string; noAmount: string };
 
-/** The bodies of `POST /v1/payments/{id}/refunds`, `…/captures` and `…/cancellations`. */
-export const refundRequestSchema = Type.Object(refundFields, { additionalProperties: false });
-export const captureRequestSchema = Type.Object(followUpFields.capture, {
-  additionalProperties: false,
-});
-export const cancellationRequestSchema = Type.Object(followUpFields.cancellation, {
-  additionalProperties: false,
-});
+const followUps = {
+  refund: {
+    fields: { amount, reason },
+    payment: 'the id of the payment it gives back',
+    amount: 'minor units; for all that is left, known once the refund is posted',
+    noAmount: 'gives back all that is left of the payment',
+  },
+  capture: {
+    fields: { amount },
+    payment: 'the id of the payment it captures',
+    amount: 'minor units; for all of it, known once the capture is posted',
+    noAmount: 'captures the whole payment',
+  },
+  cancellation: {
+    fields: { reason },
+    payment: 'the id of the payment it cancels',
+    amount: 'minor units that are let go, known once the cancellation is posted',
+    noAmount: 'lets the whole payment go',
+  },
+} as const satisfies Record<FollowUpKind, AboutKind>;
 
-/** The 202 body of each of them. */
-const acceptedSchemaOf = (kind: FollowUpKind) =>
-  Type.Object(
+/** What a partner asks for, in requests, records and answers: each has some, all optional. */
+export const followUpFields = eachFollowUp((kind) => followUps[kind].fields as Fields);
+
+/**
+ * By kind, the body of `POST /v1/payments/{id}/refunds` and so on, that of its 202, and what `GET`
+ * by its id shows.
+ */
+export const followUpSchemas = eachFollowUp((kind) => ({
+  request: Type.Object(followUpFields[kind], { additionalProperties: false }),
+  accepted: acceptedSchemaOf(kind),
+  shown: shownSchemaOf(kind),
+}));
+
+/** The same of every kind of follow-up. */
+export function eachFollowUp<Each>(
+  of: (kind: FollowUpKind) => Each,
+): Readonly<Record<FollowUpKind, Each>> {
+  const all = followUpKinds.map((kind) => [kind, of(kind)] as const);
+  return Object.fromEntries(all) as Record<FollowUpKind, Each>;
+}
+
+function acceptedSchemaOf(kind: FollowUpKind) {
+  return Type.Object(
     {
       id: txnIdSchema,
       object: Type.Literal(kind),
@@ -52,13 +79,11 @@ const acceptedSchemaOf = (kind: FollowUpKind) =>
     },
     { additionalProperties: false },
   );
-export const acceptedRefundSchema = acceptedSchemaOf('refund');
-export const acceptedCaptureSchema = acceptedSchemaOf('capture');
-export const acceptedCancellationSchema = acceptedSchemaOf('cancellation');
+}
 
-/** Each as `GET` by its id shows it. */
-const schemaOf = (kind: FollowUpKind, about: { payment: string; amount: string }) =>
-  Type.Object(
+function shownSchemaOf(kind: FollowUpKind) {
+  const about = followUps[kind];
+  return Type.Object(
     {
       id: txnIdSchema,
       object: Type.Literal(kind),
@@ -66,7 +91,7 @@ const schemaOf = (kind: FollowUpKind, about: { payment: string; amount: string }
       status: Type.Unsafe<string>({ type: 'string', enum: ['pending', 'succeeded', 'failed'] }),
       amount: Type.Optional(Type.Integer({ ...amountSchema, description: about.amount })),
       currency: Type.Optional(paymentFields.currency),
-      ...('reason' in followUpFields[kind] && { reason: refundFields.reason }),
+      ...('reason' in about.fields && { reason }),
       created_at: Type.String(shownTime),
       settled_at: Type.Unsafe<string | null>({
         type: ['string', 'null'],
@@ -77,18 +102,7 @@ const schemaOf = (kind: FollowUpKind, about: { payment: string; amount: string }
     },
     { additionalProperties: false },
   );
-export const refundSchema = schemaOf('refund', {
-  payment: 'the id of the payment it gives back',
-  amount: 'minor units; for all that is left, known once the refund is posted',
-});
-export const captureSchema = schemaOf('capture', {
-  payment: 'the id of the payment it captures',
-  amount: 'minor units; for all of it, known once the capture is posted',
-});
-export const cancellationSchema = schemaOf('cancellation', {
-  payment: 'the id of the payment it cancels',
-  amount: 'minor units that are let go, known once the cancellation is posted',
-});
+}
 
 /**
  * What validating a body gives: what is asked for and the value its fingerprint is made of, or why
@@ -99,38 +113,16 @@ export type ValidatedFollowUpRequest =
   | { outcome: 'invalid'; errors: readonly FieldProblem[] };
 
 /** The body of each after validation: a capture has no reason, a cancellation no amount. */
-export type FollowUpRequest = Static<typeof refundRequestSchema>;
+export type FollowUpRequest = Static<TObject<Fields>>;
 
-const checks = {
-  refund: Compile(refundRequestSchema),
-  capture: Compile(captureRequestSchema),
-  cancellation: Compile(cancellationRequestSchema),
-};
-
-type BodyRules = {
-  request: { Check(json: JsonValue): json is FollowUpRequest };
-  explain: ReturnType<typeof explainBody>;
-  /** What no amount means. */
-  all: string;
-};
-
-const requests: Readonly<Record<FollowUpKind, BodyRules>> = {
-  refund: {
-    request: checks.refund,
-    explain: explainBody(refundRequestSchema),
-    all: 'gives back all that is left of the payment',
-  },
-  capture: {
-    request: checks.capture,
-    explain: explainBody(captureRequestSchema),
-    all: 'captures the whole payment',
-  },
-  cancellation: {
-    request: checks.cancellation,
-    explain: explainBody(cancellationRequestSchema),
-    all: 'lets the whole payment go',
-  },
-};
+const requests = eachFollowUp((kind) => {
+  const { request } = followUpSchemas[kind];
+  const check = Compile(request);
+  return {
+    isOne: (json: JsonValue): json is FollowUpRequest => check.Check(json),
+    explain: explainBody(request),
+  };
+});
 
 /**
  * Checks a body of `POST /v1/payments/{id}/refunds`, `…/captures` or `…/cancellations`. `undefined`
@@ -141,13 +133,12 @@ export function validateFollowUpRequest(
   kind: FollowUpKind,
   json: JsonValue | undefined,
 ): ValidatedFollowUpRequest {
-  const { request, explain, all } = requests[kind];
+  const { isOne, explain } = requests[kind];
   if (json === undefined) {
-    const detail = `expected a JSON object; \`{}\` ${all}`;
+    const detail = `expected a JSON object; \`{}\` ${followUps[kind].noAmount}`;
     return { outcome: 'invalid', errors: [{ pointer: '#', detail }] };
   }
-  if (request.Check(json))
-    return { outcome: 'valid', details: followUpDetailsOf(json), body: json };
+  if (isOne(json)) return { outcome: 'valid', details: followUpDetailsOf(json), body: json };
   return { outcome: 'invalid', errors: explain(json) };
 }
 

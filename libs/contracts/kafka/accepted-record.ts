@@ -18,7 +18,12 @@ import {
 } from '@triplock/payments';
 import { txnIdSchema } from '../http/fields.ts';
 import { asSent, detailsOf, paymentFields } from '../http/payment.ts';
-import { followUpFields, followUpAsSent, followUpDetailsOf } from '../http/follow-up.ts';
+import {
+  eachFollowUp,
+  followUpFields,
+  followUpAsSent,
+  followUpDetailsOf,
+} from '../http/follow-up.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 import { Compile, Type, type Static, type TObject } from '../schema.ts';
 
@@ -154,17 +159,12 @@ const followUpRecord = (kind: FollowUpKind) =>
         ...commonFields,
         kind: Type.Literal(kind),
         payment_id: txnIdSchema,
-        // Each has some of these, all optional.
-        ...(followUpFields[kind] as typeof followUpFields.refund),
+        ...followUpFields[kind],
       },
       { additionalProperties: false },
     ),
   );
-const followUpRecords = {
-  refund: followUpRecord('refund'),
-  capture: followUpRecord('capture'),
-  cancellation: followUpRecord('cancellation'),
-};
+const followUpRecords = eachFollowUp(followUpRecord);
 
 /**
  * Reads a record of the accepted topic. Total: whatever the bytes are, the answer is a payment,

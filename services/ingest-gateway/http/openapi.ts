@@ -1,24 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { fastifySwagger } from '@fastify/swagger';
 import {
-  acceptedCancellationSchema,
-  acceptedCaptureSchema,
-  acceptedPaymentSchema,
-  acceptedRefundSchema,
   balanceSchema,
-  cancellationRequestSchema,
-  cancellationSchema,
-  captureRequestSchema,
-  captureSchema,
   newWebhookEndpointSchema,
-  paymentRequestSchema,
-  paymentSchema,
   problemSchema,
   redeliveryRequestSchema,
-  refundRequestSchema,
-  refundSchema,
   settlementListSchema,
   settlementSchema,
+  transactionSchemas,
   webhookDeliveryListSchema,
   webhookBodySchemas,
   webhookDeliverySchema,
@@ -48,18 +37,7 @@ const info = {
 
 /** By the names that the operations refer to, e.g. `{ $ref: 'Payment#' }`. */
 const schemas = {
-  PaymentRequest: paymentRequestSchema,
-  AcceptedPayment: acceptedPaymentSchema,
-  Payment: paymentSchema,
-  RefundRequest: refundRequestSchema,
-  AcceptedRefund: acceptedRefundSchema,
-  Refund: refundSchema,
-  CaptureRequest: captureRequestSchema,
-  AcceptedCapture: acceptedCaptureSchema,
-  Capture: captureSchema,
-  CancellationRequest: cancellationRequestSchema,
-  AcceptedCancellation: acceptedCancellationSchema,
-  Cancellation: cancellationSchema,
+  ...schemasOfTransactions(),
   Settlement: settlementSchema,
   SettlementList: settlementListSchema,
   Balance: balanceSchema,
@@ -76,6 +54,20 @@ const schemas = {
   WebhookRedelivery: webhookRedeliverySchema,
   Problem: problemSchema,
 };
+
+/** `RefundRequest`, `AcceptedRefund` and `Refund`, and so of each kind. */
+function schemasOfTransactions() {
+  const each = Object.entries(transactionSchemas).flatMap(([kind, schemasOf]) => {
+    const name = kind.charAt(0).toUpperCase() + kind.slice(1);
+    const { request, accepted, shown } = schemasOf;
+    return [
+      [`${name}Request`, request],
+      [`Accepted${name}`, accepted],
+      [name, shown],
+    ] as const;
+  });
+  return Object.fromEntries(each);
+}
 
 const received = {
   '2XX': { description: 'Received: the webhook is delivered, and is not sent again.' },
