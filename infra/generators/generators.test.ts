@@ -244,6 +244,7 @@ const edited = [
   'services/settlement-feed/settlement-batches.ts',
   'services/auditor/checks/ledger.sql',
   'docs/observability.md',
+  'docs/partners.md',
   'demo/scenarios/all.ts',
   'demo/run-scenario.test.ts',
 ];

@@ -27,6 +27,7 @@ export async function transaction(
     ...inGateway(name, Name),
     ...inServices(name),
     ...inDemo(name),
+    inPartnersPage(name),
   ]);
   generateFiles(tree, join(import.meta.dirname, 'templates', 'transaction'), '.', { name, Name });
   await formatFiles(tree);
@@ -164,6 +165,25 @@ function inServices(name: string): Insertion[] {
       text: `      WHEN '${name}' THEN transactions.partner_id || ':clearing'\n`,
     },
   ];
+}
+
+/** An example of each of its events. */
+function inPartnersPage(name: string): Insertion {
+  const example = (state: string, more: object) => {
+    const id = 'b4d1c7e2-6a95-8f30-8c1d-2e7f90a3b654';
+    const at = '2026-11-28T10:15:00.000Z';
+    const asked = { amount: 1250, currency: 'EUR', reference: 'week-47' };
+    const times = { created_at: at, settled_at: at };
+    const data = { id, object: name, status: state, ...asked, ...times, ...more };
+    const event = { type: `${name}.${state}`, timestamp: at, sequence: 1, data };
+    return `${JSON.stringify(event).replace(',"data":', ',\n "data":')}\n`;
+  };
+  const failure = { code: 'not_possible', message: 'It was not possible.' };
+  return {
+    file: 'docs/partners.md',
+    before: '{"type":"endpoint.verification"',
+    text: example('succeeded', {}) + example('failed', { failure }),
+  };
 }
 
 /** Its scenario. */
