@@ -57,6 +57,25 @@ test('a worker that knows nothing of what another one did ahead finds it in the 
   assert.deepEqual(await ledgerCounts(owner), { rows: 43, entries: 43, events: 43 });
 });
 
+test('what was done before its turn, and is lacking on another server of the ledger, is done in its turn', async (context) => {
+  const { worker, begin, owner, refund } = await aBacklog(context);
+  // As on a standby that was behind. Its tables have other files, and so it is another server.
+  await owner.transaction(async (tx) => {
+    await tx.query('SET LOCAL session_replication_role = replica');
+    for (const table of ['outbox', 'entries', 'transactions']) {
+      await tx.query(`DELETE FROM ledger.${table}`);
+    }
+  });
+  await owner.query('VACUUM FULL ledger.continuity');
+  await owner.query(
+    'UPDATE ledger.continuity SET server = ledger.this_server(), posted_on = ledger.this_server()',
+  );
+  begin.resolve();
+  await worker.allCommitted();
+  assert.deepEqual(await ledgerCounts(owner), { rows: 43, entries: 43, events: 43 });
+  assert.equal((await worker.followUps.find(refund.txnId))?.state, 'succeeded');
+});
+
 test('who is not behind reads nothing ahead, and of what moved to another worker nothing is done', async (context) => {
   const { append, work } = await aPipeline(context);
   for (let n = 0; n < 9; n += 1) await append(recordOf(aPayment()));

@@ -19,9 +19,15 @@ import type { Worker } from './worker.ts';
  * backlog of who has many. Who is not behind reads nothing twice.
  *
  * Offsets are committed as ever, by whoever reads the log in its order: to that reader what was
- * done ahead is done, as long as this process lives. After a crash, or when the partition moves, it
- * is a record that comes again, and guard 2 knows it. What follows a payment is never done ahead:
- * it stands behind its payment in the partition and keeps its order with all others of that one.
+ * done ahead is done, as long as this process lives and the ledger is where it was. After a crash,
+ * or when the partition moves, it is a record that comes again, and guard 2 knows it. What follows
+ * a payment is never done ahead: it stands behind its payment in the partition and keeps its order
+ * with all others of that one.
+ *
+ * Another server of the ledger may lack what was done ahead, and whoever looks at it does not find
+ * that: it may be further on than all that the group has passed or has in hand (continuity.ts). So
+ * it is left out only where the server that has it answers still. From then on it is in hand, and
+ * whoever looks at the next server reads it again.
  */
 export type Ahead = {
   /** A partition's batch has begun: how far it is, and where the partition ends. */
@@ -33,8 +39,8 @@ export type Ahead = {
   begun(partition: number): Promise<void>;
   /** The group was joined: of what is another worker's now nothing is kept. */
   assigned(partitions: readonly number[]): void;
-  /** The records of a batch that are still to be done. */
-  rest(batch: RecordBatch): readonly ReceivedRecord[];
+  /** The records of a batch that are still to be done. @throws while the ledger does not answer. */
+  rest(batch: RecordBatch): Promise<readonly ReceivedRecord[]>;
   /** The batch's offset was committed: what is before it comes no more. */
   passed(progress: Pick<RecordBatch, 'partition' | 'next'>): void;
   /** Reads ahead once. Returns how many payments were done. */
@@ -75,22 +81,31 @@ type Position = {
   seen: bigint;
   /** Offsets of payments that are done and still to be passed. */
   done: Set<bigint>;
+  /** The ledger's server that has them. */
+  doneOn: string | undefined;
   /** Settled once a pass has read of it, or failed to. */
   first: PromiseWithResolvers<void>;
 };
+
+function beginning(next: bigint, end: bigint): Position {
+  const first = Promise.withResolvers<void>();
+  return { next, end, seen: 0n, done: new Set(), doneOn: undefined, first };
+}
 
 type Hooks = {
   /** What became of records that were done ahead. */
   report(batch: RecordBatch, outcomes: readonly RecordOutcome[]): void;
   /** There is something to read ahead. */
   onBehind(): void;
+  /** Which server has the ledger now. Absent where what was committed stays. */
+  server?: (() => Promise<string>) | undefined;
 };
 
 /** Reads ahead of a worker's partitions; `pass` does it once. */
 export function openAhead(
   worker: Worker,
   topic: BrokerConnection & { topic: string },
-  { report, onBehind }: Hooks,
+  { report, onBehind, server }: Hooks,
   limits: AheadLimits = usualLimits,
 ): Ahead {
   const positions = new Map<number, Position>();
@@ -100,9 +115,19 @@ export function openAhead(
     const isBehind = end - next >= BigInt(limits.leftMax + limits.behindMin) && from < to;
     return isBehind ? [{ partition, from, to }] : [];
   };
+  const serverNow = async () => (await server?.()) ?? 'the only one';
+  /** Forgets what another server had than the one that has the ledger now, and begins anew. */
+  const keepDoneOn = (position: Position, now: string) => {
+    if (position.doneOn === now) return;
+    Object.assign(position, { doneOn: now, seen: 0n });
+    position.done.clear();
+  };
   const settle = async (partition: number, records: readonly ReceivedRecord[]) => {
     const position = positions.get(partition);
     if (position === undefined) return 0;
+    // Asked before: what follows is posted there, or on a later one, and is then not kept as done.
+    const postedOn = await serverNow();
+    keepDoneOn(position, postedOn);
     const batch: RecordBatch = {
       partition,
       records,
@@ -113,6 +138,7 @@ export function openAhead(
       isStale: () => positions.get(partition) !== position,
     };
     report(batch, await settleBatch(worker, batch));
+    if (position.doneOn !== postedOn) return 0;
     for (const { offset } of records) position.done.add(offset);
     return records.length;
   };
@@ -122,7 +148,7 @@ export function openAhead(
       // Who reads again from further back, or another topic, begins anew.
       const position =
         known === undefined || next < known.next
-          ? { next, end, seen: 0n, done: new Set<bigint>(), first: Promise.withResolvers<void>() }
+          ? beginning(next, end)
           : Object.assign(known, { next, end });
       positions.set(partition, position);
       if (stretchOf([partition, position]).length > 0) onBehind();
@@ -140,10 +166,11 @@ export function openAhead(
     assigned(partitions) {
       for (const each of positions.keys()) if (!partitions.includes(each)) positions.delete(each);
     },
-    rest({ partition, records }) {
-      const done = positions.get(partition)?.done;
-      if (done === undefined || done.size === 0) return records;
-      return records.filter(({ offset }) => !done.has(offset));
+    async rest({ partition, records }) {
+      const position = positions.get(partition);
+      if (position === undefined || position.done.size === 0) return records;
+      keepDoneOn(position, await serverNow());
+      return records.filter(({ offset }) => !position.done.has(offset));
     },
     passed({ partition, next }) {
       const done = positions.get(partition)?.done;

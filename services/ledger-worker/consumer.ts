@@ -34,7 +34,7 @@ export function paymentsHandler(worker: Worker, ahead: Ahead): PaymentsHandler {
   const lag = meterLag(metrics);
   const settle = async (batch: RecordBatch) => {
     await crashPoints.reached('worker.polled');
-    await settleAndReport(worker, { ...batch, records: ahead.rest(batch) });
+    await settleAndReport(worker, { ...batch, records: await ahead.rest(batch) });
   };
   return {
     onLost: ({ partition, from, to, why }) => {

@@ -103,6 +103,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     },
     // oxlint-disable-next-line no-use-before-define -- first called with it
     onBehind: () => readingAhead.wake(),
+    server: store.outbox.server,
   });
   const readingAhead = runAhead(ahead, logger);
   service.onClose('reading ahead', () => readingAhead.stop());

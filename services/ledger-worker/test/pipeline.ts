@@ -10,6 +10,7 @@ import {
 import {
   openPostgresLedger,
   openPostgresFollowUps,
+  openPostgresOutbox,
   takeDueFrom,
   wakeDueIn,
 } from '@triplock/ledger';
@@ -90,7 +91,11 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     const ahead = openAhead(
       worker,
       { ...kafka, topic: accepted.topic, driver: 'platformatic' },
-      { report: (batch, outcomes) => reportRecords(worker, batch, outcomes), onBehind: () => {} },
+      {
+        report: (batch, outcomes) => reportRecords(worker, batch, outcomes),
+        onBehind: () => {},
+        server: openPostgresOutbox(store.open('triplock_ledger')).server,
+      },
       wish.ahead,
     );
     const handler = paymentsHandler(worker, ahead);
