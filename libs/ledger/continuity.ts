@@ -42,12 +42,14 @@ export type Continuity = {
     requests: readonly Request[],
   ): Promise<Request[]>;
   /**
-   * Notes that a server has every event that was archived until then, and that decisions may go on;
-   * and, where it is known, that every record is posted that was accepted until then. False when
-   * another server answers by now, or when it is set back.
+   * Notes that a server that was looked at has every event that was archived until then, and that
+   * decisions may go on; and, where it is known, that every record is posted that was accepted
+   * until then. False when another server answers by now, when it is set back, when it is in doubt
+   * since the look, or when another note was written since: that may be the newer one, and whoever
+   * has seen it would take this server for one that was put back.
    */
   noteWhole(
-    server: string,
+    look: Pick<ServerLook, 'server' | 'until'>,
     until: Pick<NotedUntil, 'archived'> & Partial<NotedUntil>,
   ): Promise<boolean>;
   /**

@@ -122,9 +122,9 @@ function rememberNotes(): (look: ServerLook) => boolean {
   };
 }
 
-async function note({ continuity, archive, accepted }: ContinuityWatch, { server }: ServerLook) {
+async function note({ continuity, archive, accepted }: ContinuityWatch, look: ServerLook) {
   const [archived, posted] = await Promise.all([archive.end(), accepted.passed()]);
-  await continuity.noteWhole(server, { archived, posted });
+  await continuity.noteWhole(look, { archived, posted });
 }
 
 /** Looks whether a server has all that was told since the note, and what it lacks beside that. */
@@ -142,7 +142,7 @@ async function compare(watch: ContinuityWatch, look: ServerLook): Promise<void> 
     return continuity.noteSetBack(server);
   }
   await findLost(watch, look);
-  if (await continuity.noteWhole(server, { archived: end })) {
+  if (await continuity.noteWhole(look, { archived: end })) {
     logger.info('the ledger is on another server, which has all that was told');
   }
 }

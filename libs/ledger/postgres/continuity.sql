@@ -48,13 +48,16 @@ ORDER BY nth
 -- Notes that a server has every event which was archived until then.
 --
 -- $1 the server, $2 the next offset of each partition, $3 the same of the accepted topic where
--- every record before is posted, or null.
--- A row: it is noted. No row: another server answers, or it is set back.
+-- every record before is posted, or null, $4 what was noted as the archive's offsets when this was
+-- begun: a note that was asked for before another one must not take that one back.
+-- A row: it is noted. No row: another server answers, it is set back, or it is not any more as it
+-- was when this was begun: noted anew, or, with $3, doubted.
 UPDATE ledger.continuity
 SET server = $1::text, archived = $2::jsonb,
     posted = coalesce($3::jsonb, posted),
     posted_on = CASE WHEN $3::jsonb IS NULL THEN posted_on ELSE $1::text END
-WHERE ledger.this_server() = $1::text AND set_back_at IS NULL
+WHERE ledger.this_server() = $1::text AND set_back_at IS NULL AND archived = $4::jsonb
+  AND ($3::jsonb IS NULL OR server = $1::text)
 RETURNING server
 
 -- name: notePosted

@@ -33,7 +33,8 @@ test('on a server that nobody has seen yet a worker can decide nothing, until it
   const [pending, loser] = [aPayment(), aPayment()];
   await ledger.post([{ payment: pending, traceparent }]);
   await onAnotherServer();
-  const { server, state } = await continuity.look();
+  const look = await continuity.look();
+  const { server, state } = look;
   assert.equal(state, 'unknown');
   const steps = [
     () => ledger.post([posting]),
@@ -48,9 +49,9 @@ test('on a server that nobody has seen yet a worker can decide nothing, until it
       return true;
     });
   }
-  assert.equal(await continuity.noteWhole('another', nothing), false);
+  assert.equal(await continuity.noteWhole({ ...look, server: 'another' }, nothing), false);
   assert.equal((await continuity.look()).state, 'unknown');
-  assert.equal(await continuity.noteWhole(server, { archived: new Map([[0, 7n]]) }), true);
+  assert.equal(await continuity.noteWhole(look, { archived: new Map([[0, 7n]]) }), true);
   const until = { archived: new Map([[0, 7n]]), posted: new Map() };
   assert.deepEqual(await continuity.look(), { server, state: 'unread', until });
   for (const step of steps) await step();
@@ -58,19 +59,36 @@ test('on a server that nobody has seen yet a worker can decide nothing, until it
 
 test('a server that has all that was told is known once what was accepted was read again there', async (context) => {
   const { continuity, onAnotherServer } = await aLedger(context);
-  const { server } = await continuity.look();
+  const look = await continuity.look();
+  const { server } = look;
   const noted = { archived: new Map([[0, 7n]]), posted: new Map([[1, 8n]]) };
-  assert.equal(await continuity.noteWhole(server, noted), true);
+  assert.equal(await continuity.noteWhole(look, noted), true);
   assert.deepEqual(await continuity.look(), { server, state: 'known', until: noted });
   await onAnotherServer();
   assert.equal(await continuity.notePosted(server, new Map()), false);
   assert.equal(await continuity.notePosted('another', new Map()), false);
-  assert.equal(await continuity.noteWhole(server, { archived: new Map([[0, 9n]]) }), true);
+  const next = await continuity.look();
+  assert.equal(await continuity.noteWhole(next, { archived: new Map([[0, 9n]]) }), true);
   const { state, until } = await continuity.look();
   assert.deepEqual([state, until.posted], ['unread', noted.posted]);
   assert.equal(await continuity.notePosted(server, new Map([[1, 10n]])), true);
   const known = { archived: new Map([[0, 9n]]), posted: new Map([[1, 10n]]) };
   assert.deepEqual(await continuity.look(), { server, state: 'known', until: known });
+});
+
+test('a note is not taken back by one that was begun before it, and no doubt by one that was begun before that', async (context) => {
+  const { continuity } = await aLedger(context);
+  const look = await continuity.look();
+  const [older, newer] = [7n, 9n].map((next) => {
+    return { archived: new Map([[0, next]]), posted: new Map([[0, next]]) };
+  });
+  assert.equal(await continuity.noteWhole(look, newer!), true);
+  assert.equal(await continuity.noteWhole(look, older!), false);
+  const noted = await continuity.look();
+  assert.deepEqual(noted.until, newer);
+  await continuity.doubt(look.server);
+  assert.equal(await continuity.noteWhole(noted, newer!), false);
+  assert.equal((await continuity.look()).state, 'unknown');
 });
 
 test('a request is unposted that has no row, unless its key stands for another one and that is reported', async (context) => {
@@ -118,14 +136,15 @@ for (const [what, statements] of [
 
 test('a server that lacks something is not noted as whole, and one that was seen to be whole not as lacking', async (context) => {
   const { ledger, continuity, onAnotherServer } = await aLedger(context);
-  const { server } = await continuity.look();
+  const look = await continuity.look();
+  const { server } = look;
   await continuity.noteSetBack(server);
   assert.equal((await continuity.look()).state, 'known');
   await onAnotherServer();
   await continuity.noteSetBack('another');
   assert.equal((await continuity.look()).state, 'unknown');
   await continuity.noteSetBack(server);
-  assert.equal(await continuity.noteWhole(server, nothing), false);
+  assert.equal(await continuity.noteWhole(look, nothing), false);
   assert.equal((await continuity.look()).state, 'set-back');
   await assert.rejects(ledger.post([{ payment: aPayment(), traceparent }]), { code: '55TL1' });
 });

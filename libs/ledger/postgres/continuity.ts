@@ -48,9 +48,10 @@ export function openPostgresContinuity(database: Database): Continuity {
       await database.query(sql.publishAgain, [ids]);
     },
     findUnposted: (requests) => findUnposted(database, requests),
-    noteWhole: async (server, { archived, posted }) => {
+    noteWhole: async ({ server, until }, { archived, posted }) => {
       const offsets = [offsetsText(archived), posted === undefined ? null : offsetsText(posted)];
-      return (await database.query(sql.noteWhole, [server, ...offsets])).length > 0;
+      const parameters = [server, ...offsets, offsetsText(until.archived)];
+      return (await database.query(sql.noteWhole, parameters)).length > 0;
     },
     notePosted: async (server, posted) =>
       (await database.query(sql.notePosted, [server, offsetsText(posted)])).length > 0,
