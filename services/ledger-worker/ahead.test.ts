@@ -1,21 +1,46 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aPayment, aRefund, eventually } from '@triplock/testing';
-import { aPipeline, ledgerCounts, outcomesOf, recordOf, refundRecordOf } from './test/pipeline.ts';
+import { aPayment, aRefund, eventually, longestFields, type PaymentWish } from '@triplock/testing';
+import type { ReceivedRecord } from '@triplock/transport';
+import {
+  aPipeline,
+  ledgerCounts,
+  outcomesOf,
+  recordOf,
+  refundRecordOf,
+  type WorkerWish,
+} from './test/pipeline.ts';
 
-const limits = { leftMax: 5, behindMin: 5, readMax: 1_000, perPartnerMax: 3, bytesMax: 1_000_000 };
+const limits = {
+  leftMax: 5,
+  behindMin: 5,
+  readMax: 1_000,
+  readBytesMax: 1_000_000,
+  perPartnerMax: 3,
+  perPartnerBytesMax: 100_000,
+  bytesMax: 1_000_000,
+};
 
-/** A backlog of acme's with little of globex's behind it, and a worker that stands before it. */
-async function aBacklog(context: Parameters<typeof aPipeline>[0]) {
+/** The texts of its payments, and what its worker is to do otherwise. */
+type Backlog = { texts?: PaymentWish; ahead?: typeof limits; onAhead?: WorkerWish['onAhead'] };
+
+/**
+ * A backlog of acme's with little of globex's behind it, and a worker that stands before it and has
+ * read ahead once.
+ */
+async function aBacklog(
+  context: Parameters<typeof aPipeline>[0],
+  { texts = {}, ...wish }: Backlog = {},
+) {
   const pipeline = await aPipeline(context);
-  const much = Array.from({ length: 40 }, () => aPayment());
-  const little = Array.from({ length: 2 }, () => aPayment({ partner: 'globex' }));
+  const much = Array.from({ length: 40 }, () => aPayment(texts));
+  const little = Array.from({ length: 2 }, () => aPayment({ ...texts, partner: 'globex' }));
   const refund = aRefund(little[0]!, { amount: 1n, partner: 'globex' });
   for (const payment of [...much, ...little]) await pipeline.append(recordOf(payment));
   await pipeline.append(refundRecordOf(refund));
   const begin = Promise.withResolvers<void>();
   context.after(() => begin.resolve());
-  const worker = pipeline.work({ ahead: limits, until: begin.promise });
+  const worker = pipeline.work({ ahead: limits, ...wish, until: begin.promise });
   const posted = async () => {
     const all = await Promise.all(
       [...much, ...little].map(({ txnId }) => worker.ledger.find(txnId)),
@@ -35,6 +60,27 @@ test('while a worker is behind, as many of one partner as of another are done be
   assert.deepEqual(isDone, expected);
   assert.equal(await worker.followUps.find(refund.txnId), undefined, 'its order is its payment’s');
   assert.equal(await worker.ahead.pass(), 0, 'what was read ahead is read so once');
+});
+
+test('of large payments a pass reads as much as is enough, takes a part of each partner, and keeps nothing of the others', async (context) => {
+  const { reference, description, metadata } = longestFields;
+  const taken: ReceivedRecord[] = [];
+  const { worker, posted, done } = await aBacklog(context, {
+    texts: { reference, description, metadata },
+    // One fetch; and two payments, of which each has 43 KB.
+    ahead: { ...limits, readBytesMax: 1, perPartnerMax: 100 },
+    onAhead: (records) => void taken.push(...records),
+  });
+  assert.equal(done, 2);
+  const passes = [done];
+  for (let more; (more = await worker.ahead.pass()) > 0;) passes.push(more);
+  assert.equal(passes.length > 1 && Math.max(...passes) <= 4, true, String(passes));
+  assert.deepEqual((await posted()).slice(40), [true, true]);
+  // A buffer of its own size is no part of a larger one.
+  assert.equal(
+    taken.every(({ value }) => value!.buffer.byteLength === value!.length),
+    true,
+  );
 });
 
 test('what was done before its turn is not done again, and every record has one outcome', async (context) => {

@@ -55,8 +55,12 @@ export type AheadLimits = {
   behindMin: number;
   /** Records of a partition that one pass reads. */
   readMax: number;
+  /** So many bytes of them are enough: a pass has an end also where payments are large. */
+  readBytesMax: number;
   /** Payments of one partner that a pass takes. */
   perPartnerMax: number;
+  /** Their bytes: whose payments are large leaves room for others. */
+  perPartnerBytesMax: number;
   /** All that a pass takes, in bytes: it is in memory. */
   bytesMax: number;
 };
@@ -66,7 +70,9 @@ const usualLimits: AheadLimits = {
   leftMax: 1_000,
   behindMin: 1_000,
   readMax: 20_000,
+  readBytesMax: 32 * 1024 * 1024,
   perPartnerMax: 200,
+  perPartnerBytesMax: 512 * 1024,
   bytesMax: 8 * 1024 * 1024,
 };
 const readWithinMs = 30_000;
@@ -182,10 +188,13 @@ export function openAhead(
       const read = stretches.flatMap(({ partition }) => positions.get(partition) ?? []);
       try {
         const chosen = choosePayments(limits);
-        await readStretches(topic, { stretches, take: chosen.take, withinMs: readWithinMs });
+        const { take, isEnough } = chosen;
+        await readStretches(topic, { stretches, take, isEnough, withinMs: readWithinMs });
         const settled = [...chosen.byPartition].map(([each, records]) => settle(each, records));
         const counts = await Promise.all(settled);
-        for (const [n, { to }] of stretches.entries()) read[n]!.seen = to;
+        for (const [n, { partition, to }] of stretches.entries()) {
+          read[n]!.seen = chosen.enoughAt(partition) ?? to;
+        }
         return counts.reduce((sum, count) => sum + count, 0);
       } finally {
         for (const { first } of read) first.resolve();
@@ -195,28 +204,58 @@ export function openAhead(
 }
 
 /** Takes the first payments of each partner, by the header that names it: nothing else is read. */
-function choosePayments({ perPartnerMax, bytesMax }: AheadLimits) {
-  const partners = new Map<string, number>();
+function choosePayments(limits: AheadLimits) {
+  const partners = new Map<string, { payments: number; bytes: number }>();
   const byPartition = new Map<number, ReceivedRecord[]>();
+  const read = new Map<number, { bytes: number; next: bigint }>();
   let bytes = 0;
-  const takeOne = (record: ReceivedRecord) => {
+  const chooseOne = (record: ReceivedRecord) => {
     const { partner_id: partnerId } = record.headers;
     if (!Buffer.isBuffer(partnerId)) return;
     const partner = partnerId.toString();
-    const taken = partners.get(partner) ?? 0;
-    const size = record.value?.length ?? 0;
-    if (taken >= perPartnerMax || bytes + size > bytesMax) return;
+    const taken = partners.get(partner) ?? { payments: 0, bytes: 0 };
+    const size = sizeOf(record);
+    const isFull =
+      taken.payments >= limits.perPartnerMax ||
+      taken.bytes + size > limits.perPartnerBytesMax ||
+      bytes + size > limits.bytesMax;
+    if (isFull) return;
     // What is no payment, or none that can be posted, is the business of its turn.
     if (decodeAccepted(record).outcome !== 'payment') return;
-    partners.set(partner, taken + 1);
+    partners.set(partner, { payments: taken.payments + 1, bytes: taken.bytes + size });
     bytes += size;
     const others = byPartition.get(record.partition);
-    if (others === undefined) byPartition.set(record.partition, [record]);
-    else others.push(record);
+    if (others === undefined) byPartition.set(record.partition, [copyOf(record)]);
+    else others.push(copyOf(record));
   };
-  const take = (records: readonly ReceivedRecord[]) => records.forEach(takeOne);
-  return { take, byPartition };
+  const take = (records: readonly ReceivedRecord[]) => {
+    for (const record of records) {
+      const before = read.get(record.partition)?.bytes ?? 0;
+      read.set(record.partition, { bytes: before + sizeOf(record), next: record.offset + 1n });
+      chooseOne(record);
+    }
+  };
+  const isEnough = (partition: number) => (read.get(partition)?.bytes ?? 0) >= limits.readBytesMax;
+  /** Up to where a partition was read that was not read to its stretch's end. */
+  const enoughAt = (partition: number) =>
+    isEnough(partition) ? read.get(partition)!.next : undefined;
+  return { take, isEnough, enoughAt, byPartition };
 }
+
+const sizeOf = ({ value }: ReceivedRecord) => value?.length ?? 0;
+
+/** Without the answer that it came in: a few small payments would keep all others in memory. */
+function copyOf(record: ReceivedRecord): ReceivedRecord {
+  const { key, value } = record;
+  const headers = Object.entries(record.headers).map(([name, each]) => {
+    const isOne = Buffer.isBuffer(each) || each === null || each === undefined;
+    return [name, isOne ? copyOfBytes(each ?? null) : each.map(copyOfBytes)];
+  });
+  const copied = Object.fromEntries(headers) as ReceivedRecord['headers'];
+  return { ...record, key: copyOfBytes(key), value: copyOfBytes(value), headers: copied };
+}
+
+const copyOfBytes = (bytes: Buffer | null) => bytes && Buffer.from(bytes);
 
 const largest = (one: bigint, other: bigint) => (one > other ? one : other);
 const smallest = (one: bigint, other: bigint) => (one < other ? one : other);

@@ -233,9 +233,15 @@ export type FetchedBatch = {
 /** A stretch of one partition: from the first offset up to, and without, the second. */
 export type Stretch = { partition: number; from: bigint; to: bigint };
 
-/** Stretches to read, none of them empty, who gets the records of them, and the time for all. */
+/**
+ * Stretches to read, none of them empty, who gets the records of them, and the time for all. What
+ * is taken shares its memory with the whole answer that it came in: who keeps little of it copies
+ * that.
+ */
 export type Wanted = {
   stretches: readonly Stretch[];
   withinMs: number;
   take(records: readonly ReceivedRecord[]): void;
+  /** Whether what was taken of a partition will do: the rest of its stretch is not read then. */
+  isEnough?(partition: number): boolean;
 };

@@ -92,7 +92,10 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
       worker,
       { ...kafka, topic: accepted.topic, driver: 'platformatic' },
       {
-        report: (batch, outcomes) => reportRecords(worker, batch, outcomes),
+        report: (batch, outcomes) => {
+          wish.onAhead?.(batch.records);
+          reportRecords(worker, batch, outcomes);
+        },
         onBehind: () => {},
         server: openPostgresOutbox(store.open('triplock_ledger')).server,
       },
@@ -132,11 +135,14 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   };
 }
 
-type WorkerWish = {
+/** What a worker is to do otherwise than by default. */
+export type WorkerWish = {
   groupId?: string;
   databaseUrl?: string;
   /** Who reads ahead does so on demand, and by the usual limits nothing in a test. */
   ahead?: AheadLimits;
+  /** Called with what was done ahead. */
+  onAhead?: (records: readonly ReceivedRecord[]) => void;
   /** It has its first batch, and does nothing of it before this resolves. */
   until?: Promise<void>;
 } & Partial<Charging>;

@@ -262,7 +262,7 @@ const readTimeoutMs = 10_000;
 /** Reads as the only member of a group of its own, which is deleted again. */
 async function readStretches(
   options: BrokerConnection & { topic: string },
-  { stretches, take, withinMs }: Wanted,
+  { stretches, take, withinMs, isEnough }: Wanted,
 ): Promise<void> {
   const { topic } = options;
   const missing = new Map(stretches.map((stretch) => [stretch.partition, { ...stretch }]));
@@ -285,7 +285,7 @@ async function readStretches(
     if (stretch === undefined) return;
     const next = BigInt(lastOffset) + 1n;
     if (next > stretch.from) stretch.from = next;
-    if (stretch.from >= stretch.to) missing.delete(partition);
+    if (stretch.from >= stretch.to || isEnough?.(partition) === true) missing.delete(partition);
     if (missing.size === 0) done.resolve();
   };
   const late = setTimeout(() => done.reject(new Error(`${topic} was not read in time`)), withinMs);

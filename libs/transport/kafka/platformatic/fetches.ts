@@ -179,7 +179,7 @@ const readLimits = { requestTimeoutMs: 10_000, retries: 5, retryDelayMs: 200 };
 /** Reads by fetches alone. */
 export async function readStretches(
   options: BrokerConnection & { topic: string },
-  { stretches, take, withinMs }: Wanted,
+  { stretches, take, withinMs, isEnough }: Wanted,
 ): Promise<void> {
   const groupId = `${options.clientId}-reader`;
   const consumer = new Consumer({ ...clientOptions(options, readLimits), groupId });
@@ -194,7 +194,8 @@ export async function readStretches(
       if (fetched.outcome === 'gone') throw new Error(`offset ${stretch.from} is gone`);
       take(fetched.records.filter(({ offset }) => offset < stretch.to));
       stretch.from = fetched.next;
-      if (stretch.from >= stretch.to) missing.delete(fetched.partition);
+      const { partition } = fetched;
+      if (stretch.from >= stretch.to || isEnough?.(partition) === true) missing.delete(partition);
     }
   };
   const until = performance.now() + withinMs;
