@@ -124,8 +124,8 @@ test('what the group passed and a database that was set back does not have is re
       // At its end there is the marker of a transaction.
       readAgain: async (from, take, only) => {
         asked.push([from, only]);
-        await take([aRecord(2n), aRecord(3n)], () => true);
-        await take([aRecord(6n)], () => true);
+        await take([aRecord(2n), aRecord(3n)]);
+        await take([aRecord(6n)]);
         return new Map([[0, 8n]]);
       },
     },

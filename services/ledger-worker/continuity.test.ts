@@ -41,7 +41,8 @@ async function aWatched(context: TestContext) {
   const continuity = openPostgresContinuity(role);
   const reader = openEventArchiveReader({ ...told, driver: 'platformatic' });
   // Nothing was accepted: what is posted here comes from nowhere.
-  const accepted = { passed: async () => new Map(), readAgain: async () => new Map() };
+  const nothing = async () => new Map();
+  const accepted = { passed: nothing, readPassed: nothing, readAgain: nothing };
   const postAgain = { lackingOf: async () => [], post: async () => undefined };
   const noteLost = async () => undefined;
   /** A worker as it starts: what one knew before is of no use. */

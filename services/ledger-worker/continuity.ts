@@ -8,7 +8,7 @@ import type { PostAgain } from './post-again.ts';
 export type ContinuityWatch = {
   continuity: Continuity;
   archive: EventArchiveReader;
-  accepted: Pick<PassedRecords, 'passed' | 'readAgain'>;
+  accepted: Pick<PassedRecords, 'passed' | 'readPassed' | 'readAgain'>;
   postAgain: PostAgain;
   /** Notes that commits since then are lost, before anything of them is decided anew. */
   noteLost(since: Date): Promise<void>;
@@ -152,8 +152,9 @@ async function findLost(
   { until }: ServerLook,
 ): Promise<void> {
   const lost = { records: 0, sinceMs: Infinity };
-  await accepted.readAgain(until.posted, async (records, isPassed) => {
-    for (const { timestamp } of await postAgain.lackingOf(records.filter(isPassed))) {
+  // What is in hand comes again, in its order, before anything behind it is decided.
+  await accepted.readPassed(until.posted, async (records) => {
+    for (const { timestamp } of await postAgain.lackingOf(records)) {
       lost.records += 1;
       lost.sinceMs = Math.min(lost.sinceMs, Number(timestamp));
     }

@@ -12,22 +12,21 @@ export type PassedRecords = {
   passed(): Promise<Offsets>;
   /**
    * Reads from offsets on, where they are not in the log, or not given, from its start, what the
-   * group has passed and what its members may have in hand; of a partition some hundred at a time
-   * and in order. `isPassed` tells which of the two a record is. Gives up to where it read. Of
-   * `only` some partitions, or of all.
+   * group has passed; of a partition some hundred at a time and in order. Gives up to where it
+   * read.
    *
    * @throws when the brokers do not answer in time.
    */
-  readAgain(
-    from: Offsets,
-    take: (
-      records: readonly ReceivedRecord[],
-      isPassed: (record: ReceivedRecord) => boolean,
-    ) => Promise<void>,
-    only?: readonly number[],
-  ): Promise<Offsets>;
+  readPassed(from: Offsets, take: TakeRecords): Promise<Offsets>;
+  /**
+   * The same, and what the group's members may have in hand: they commit it later. Of `only` some
+   * partitions, or of all.
+   */
+  readAgain(from: Offsets, take: TakeRecords, only?: readonly number[]): Promise<Offsets>;
   close(): Promise<void>;
 };
+
+type TakeRecords = (records: readonly ReceivedRecord[]) => Promise<void>;
 
 /**
  * A member has what one fetch brought of a partition in hand (`fetchBytes.ofPartitionMax`), and
@@ -42,30 +41,29 @@ export function openPassedRecords(
   const { topic } = options;
   const offsets = openTopicOffsets(options);
   const inquiry = openInquiry(options);
+  const read = async (
+    from: Offsets,
+    take: TakeRecords,
+    { beyond, only }: { beyond: bigint; only?: readonly number[] | undefined },
+  ): Promise<Offsets> => {
+    const passed = await offsets.committed();
+    const there = await inquiry.ask((admin) => admin.bounds(topic));
+    const wantedOf = [...there].filter(([each]) => only?.includes(each) ?? true);
+    const stretches = wantedOf.map(([partition, bounds]) => {
+      const { start, end } = bounds;
+      const to = (passed.get(partition) ?? start) + beyond;
+      const begin = beginAt(from.get(partition) ?? start, bounds);
+      return { partition, from: begin, to: to < end ? to : end };
+    });
+    await readInPieces(options, stretches, take);
+    return new Map(
+      stretches.map(({ partition, from: first, to }) => [partition, to > first ? to : first]),
+    );
+  };
   return {
     passed: offsets.committed,
-    readAgain: async (from, take, only) => {
-      const passed = await offsets.committed();
-      const there = await inquiry.ask((admin) => admin.bounds(topic));
-      const wantedOf = [...there].filter(([each]) => only?.includes(each) ?? true);
-      const stretches = wantedOf.map(([partition, bounds]) => {
-        const { start, end } = bounds;
-        const inHand = (passed.get(partition) ?? start) + inHandMax;
-        return {
-          partition,
-          from: beginAt(from.get(partition) ?? start, bounds),
-          to: inHand < end ? inHand : end,
-        };
-      });
-      const isPassed = ({ partition, offset }: ReceivedRecord) =>
-        offset < (passed.get(partition) ?? 0n);
-      await readInPieces(options, stretches, (records) => take(records, isPassed));
-      return new Map(
-        stretches.map(({ partition, from: first, to }) => {
-          return [partition, to > first ? to : first];
-        }),
-      );
-    },
+    readPassed: (from, take) => read(from, take, { beyond: 0n }),
+    readAgain: (from, take, only) => read(from, take, { beyond: inHandMax, only }),
     close: async () => {
       await Promise.all([offsets.close(), inquiry.close()]);
     },
