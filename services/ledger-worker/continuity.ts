@@ -1,6 +1,6 @@
 import type { Continuity, ServerLook } from '@triplock/ledger';
 import type { Logger, Pass } from '@triplock/runtime';
-import type { EventArchiveReader, PassedRecords } from '@triplock/transport';
+import type { EventArchiveReader, Offsets, PassedRecords } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
 import type { PostAgain } from './post-again.ts';
 
@@ -14,6 +14,8 @@ export type ContinuityWatch = {
   noteLost(since: Date): Promise<void>;
   metrics: Pick<WorkerMetrics, 'setBack'>;
   logger: Logger;
+  /** How long it is from one note to the next; 10 s by default. */
+  noteEveryMs?: number;
 };
 
 /** The watch over the ledger's server. */
@@ -24,8 +26,8 @@ export type ContinuityWatcher = {
   requireWhole(): void;
 };
 
-// What a look at another server has to read of Kafka is what came in as long.
-const noteEveryMs = 10_000;
+// What a look at another server has to read of Kafka is what came in as long, twice of the archive.
+const usualNoteEveryMs = 10_000;
 
 /**
  * Watches over the ledger's server. PostgreSQL may fail over to a standby that was behind, or be
@@ -46,7 +48,9 @@ const noteEveryMs = 10_000;
  *
  * Consumers keep in the same database what they have applied, and may have lost that of an event
  * which is there. So what was told since the note is published once more, and their inboxes know
- * what they have.
+ * what they have. They apply an event some time after it was told, and a server may have the note
+ * and not that. So of the archive is noted how far it was one note before: a consumer that is not
+ * further behind than that has applied what was told before, wherever the note is.
  *
  * A server that was left and is come back to, or that was put back with its memory, finds itself in
  * the row all the same. Whoever has seen a newer note than the one there takes it for another one:
@@ -58,9 +62,10 @@ const noteEveryMs = 10_000;
  * standby or a backup, has all that was there before it as well.
  */
 export function watchContinuity(watch: ContinuityWatch): ContinuityWatcher {
-  const { continuity, metrics, logger } = watch;
+  const { continuity, metrics, logger, noteEveryMs = usualNoteEveryMs } = watch;
   let unsure: string | undefined = notSeenYet;
   let noteAt = -Infinity;
+  let toldBefore: Offsets = new Map();
   const isOlder = rememberNotes();
 
   const pass = async (): Promise<number> => {
@@ -79,7 +84,7 @@ export function watchContinuity(watch: ContinuityWatch): ContinuityWatcher {
       case 'known':
         unsure = undefined;
         if (performance.now() < noteAt) return 0;
-        await note(watch, look);
+        toldBefore = await note(watch, look, toldBefore);
         noteAt = performance.now() + noteEveryMs;
         return 0;
       case 'unread':
@@ -122,9 +127,31 @@ function rememberNotes(): (look: ServerLook) => boolean {
   };
 }
 
-async function note({ continuity, archive, accepted }: ContinuityWatch, look: ServerLook) {
-  const [archived, posted] = await Promise.all([archive.end(), accepted.passed()]);
+/** Notes how far archive and group are. Gives the archive's end, for the next note. */
+async function note(
+  { continuity, archive, accepted }: ContinuityWatch,
+  look: ServerLook,
+  toldBefore: Offsets,
+): Promise<Offsets> {
+  const [end, posted] = await Promise.all([archive.end(), accepted.passed()]);
+  const archived = heldBack(end, look.until.archived, toldBefore);
   await continuity.noteWhole(look, { archived, posted });
+  return end;
+}
+
+/**
+ * Of the archive's end what was its end one note before, or is noted already; of a partition of
+ * which neither is known nothing. An archive that was made anew ends before both.
+ */
+function heldBack(end: Offsets, noted: Offsets, before: Offsets): Offsets {
+  const held = new Map<number, bigint>();
+  for (const [partition, last] of end) {
+    const known = [noted, before].flatMap((offsets) => offsets.get(partition) ?? []);
+    if (known.length === 0) continue;
+    const furthest = known.reduce((one, other) => (one > other ? one : other));
+    held.set(partition, furthest < last ? furthest : last);
+  }
+  return held;
 }
 
 /** Looks whether a server has all that was told since the note, and what it lacks beside that. */
@@ -132,7 +159,7 @@ async function compare(watch: ContinuityWatch, look: ServerLook): Promise<void> 
   const { continuity, archive, logger } = watch;
   const { server, until } = look;
   let lacking = 0;
-  const { gone, end } = await archive.readFrom(until.archived, async (texts) => {
+  const { gone } = await archive.readFrom(until.archived, async (texts) => {
     lacking += await continuity.countLacking(texts);
     await continuity.publishAgain(texts);
   });
@@ -142,7 +169,8 @@ async function compare(watch: ContinuityWatch, look: ServerLook): Promise<void> 
     return continuity.noteSetBack(server);
   }
   await findLost(watch, look);
-  if (await continuity.noteWhole(look, { archived: end })) {
+  // What is published again now was not applied yet, and may be lost once more.
+  if (await continuity.noteWhole(look, { archived: until.archived })) {
     logger.info('the ledger is on another server, which has all that was told');
   }
 }
