@@ -10,7 +10,7 @@ import { wirings } from './generated.ts';
 import { cloneFolder } from './home.ts';
 import { type Service, services } from './service-table.ts';
 import { redisRights } from './parts/redis.ts';
-import { kafkaRights, pubsubRights, shownRights, type KafkaRight } from './test/broker-rights.ts';
+import { kafkaRights, pubsubRights, shownRights, type KafkaRight } from './broker-rights.ts';
 import { checkServices, declarations, type DeclaredService } from './services.ts';
 import { containerOf } from './test/containers.ts';
 import type { Wiring } from './wiring.ts';
@@ -174,7 +174,7 @@ test('the rights in Redis are those that the manual shows for a server elsewhere
 test('the rights in Kafka and Pub/Sub are those of what each service declares', () => {
   for (const { name, kafka, events } of declarations) {
     const rights: readonly KafkaRight[] = kafkaRights[name as keyof typeof kafkaRights] ?? [];
-    const where = `infra/launcher/test/broker-rights.ts, ${name}`;
+    const where = `infra/launche./broker-rights.ts, ${name}`;
     const on = (kind: 'topic' | 'group') =>
       rights.flatMap((right) => (kind in right ? [right[kind as keyof KafkaRight]] : []));
     const declared = kafka?.topics.map((topic) => topics[topic]) ?? [];

@@ -28,7 +28,7 @@ import {
 } from '../test/kafka-authorizer.ts';
 import { createPubSubWithIam, type PubSubWithIam } from '../test/pubsub-iam.ts';
 import { settingsOfNames } from '../wiring.ts';
-import { aclsOf, kafkaRights } from '../test/broker-rights.ts';
+import { aclsOf, kafkaRights } from '../broker-rights.ts';
 import { createKafkaTopics } from './topics.ts';
 
 /** A topic and a group that everybody may read, so that an act fails by what it is about alone. */

@@ -18,7 +18,7 @@ import { eventually, freePort, testNamespace, type Cleanup } from '@triplock/tes
 import { Kafka, logLevel, type SASLOptions } from 'kafkajs';
 import { createHome } from '../home.ts';
 import { kafka } from '../parts/kafka.ts';
-import { aclsOf, resourceOf, type KafkaRight } from './broker-rights.ts';
+import { aclsOf, resourceOf, type KafkaRight } from '../broker-rights.ts';
 import { openSession } from '../session.ts';
 
 /** A real broker of one test's own that does nothing for anybody without a right. */

@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { testEndpoints, testNamespace, type Cleanup } from '@triplock/testing';
 import { namesIn, usualNames, type Names } from '../names.ts';
 import { askPubSub } from '../parts/pubsub.ts';
-import { pubsubRights, type PubSubPermission, type PubSubRight } from './broker-rights.ts';
+import { pubsubRights, type PubSubPermission, type PubSubRight } from '../broker-rights.ts';
 import { createSubscriptions } from '../provision/topics.ts';
 import type { SubscriptionName } from '../services.ts';
 

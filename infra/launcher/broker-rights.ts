@@ -1,6 +1,6 @@
 import { topics } from '@triplock/contracts';
 import type { AclEntry } from 'kafkajs';
-import { declarations, subscriptionNames, type DeclaredService } from '../services.ts';
+import { declarations, subscriptionNames, type DeclaredService } from './services.ts';
 
 /*
  * What each service may do at the brokers, and nothing else: with it whoever has taken one over can
