@@ -73,7 +73,8 @@ const notConsumed = `
   SELECT FROM ledger.outbox
   WHERE txn_id = ANY($1::uuid[]) AND NOT (
     EXISTS (SELECT FROM auditor.published WHERE published.event_id = outbox.event_id)
-    AND EXISTS (SELECT FROM settlement.inbox WHERE inbox.event_id = outbox.event_id)
+    AND (SELECT count(*) FROM consumers.inbox WHERE inbox.event_id = outbox.event_id) =
+      (SELECT known.consumers FROM consumers.known)
   )`;
 
 /** Waits until those who read events in larger batches than the notifier have them, too. */

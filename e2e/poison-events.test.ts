@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
+import { consumers } from '@triplock/pipeline';
 import { eventually, openEmulator } from '@triplock/testing';
 import { newKey } from './test/partner.ts';
 import { command, onTheSystem } from './test/system.ts';
@@ -52,7 +53,7 @@ async function refusedBy(schema: 'notifier' | 'auditor', marker: string): Promis
 }
 
 /** The schemas of those who keep an inbox. */
-const consumers = ['notifier', 'settlement'];
+const schemas = consumers.map(({ schema }) => schema);
 
 test('an event published twice has one effect, and an altered copy has none', async () => {
   const { row, attributes } = await published();
@@ -69,7 +70,7 @@ test('an event published twice has one effect, and an altered copy has none', as
     );
     return seen !== undefined && seen.copies >= 2 && seen.altered >= 1;
   });
-  for (const consumer of consumers) {
+  for (const consumer of schemas) {
     await eventually(async () => {
       const alarms = await on.look.database.query(
         `SELECT FROM ${consumer}.altered_copies WHERE event_id = $1`,
@@ -87,7 +88,7 @@ test('an event published twice has one effect, and an altered copy has none', as
   await on.look.database.query('UPDATE auditor.published SET altered = 0 WHERE event_id = $1', [
     row.event_id,
   ]);
-  for (const consumer of consumers) {
+  for (const consumer of schemas) {
     await on.look.database.query(`DELETE FROM ${consumer}.altered_copies WHERE event_id = $1`, [
       row.event_id,
     ]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { askAdmin, sumSeries } from '@triplock/demo';
-import { askPubSub, pubsubName, usualNames } from '@triplock/launcher';
+import { askPubSub, pubsubName } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { type Answer, newKey } from './test/partner.ts';
 import { onTheSystem } from './test/system.ts';
@@ -55,19 +55,21 @@ async function refundOnceSettled(id: string): Promise<Settled> {
   );
 }
 
+/** Also what its subscription is called. */
+const feed = 'settlement-feed';
+
 /** Has everything delivered to the feed again that it acknowledged since the snapshot. */
 async function replaySince(snapshot: string): Promise<void> {
   const before = await duplicates();
-  const name = usualNames.subscriptions['settlement-feed'];
   const body = { snapshot: pubsubName(`snapshots/${snapshot}`) };
-  const request = { method: 'POST', name: `subscriptions/${name}:seek`, body } as const;
+  const request = { method: 'POST', name: `subscriptions/${feed}:seek`, body } as const;
   assert.ok((await askPubSub(on.system.pubsub, request)).ok);
   const all = async () => (await duplicates()) >= before + 7;
   await eventually(all, { withinMs: 60_000, what: 'the replay' });
 }
 
 async function duplicates(): Promise<number> {
-  const feeds = on.system.services.filter(({ name }) => name.startsWith('settlement-feed-'));
+  const feeds = on.system.services.filter(({ name }) => name.startsWith(`${feed}-`));
   const counter = { name: 'triplock_settlement_events_total', labels: { outcome: 'duplicate' } };
   const counts = feeds.map(async (feed) =>
     sumSeries(await (await askAdmin(feed, { path: '/metrics' })).text(), counter),
@@ -77,7 +79,7 @@ async function duplicates(): Promise<number> {
 
 test('a day is settled to what the partner paid and gave back, and so is its balance, after retries and a replay', async () => {
   const snapshot = newKey('settlements');
-  const subscription = pubsubName(`subscriptions/${usualNames.subscriptions['settlement-feed']}`);
+  const subscription = pubsubName(`subscriptions/${feed}`);
   const place = { name: `snapshots/${snapshot}`, body: { subscription } };
   assert.ok((await askPubSub(on.system.pubsub, { method: 'PUT', ...place })).ok);
   try {

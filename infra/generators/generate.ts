@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { runCommand } from '@triplock/launcher';
@@ -24,6 +25,11 @@ await runCommand({
     for (const { path, text } of stale) {
       writeFileSync(join(root, path), text);
       process.stdout.write(`wrote ${path}\n`);
+    }
+    // Some are made of others by the code that they are: what was just written is read anew.
+    if (stale.some(({ path }) => path.endsWith('.ts'))) {
+      execFileSync(process.execPath, process.argv.slice(1), { stdio: 'inherit' });
+      return;
     }
     if (stale.length === 0) process.stdout.write('everything is as its sources say\n');
   },

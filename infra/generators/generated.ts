@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { format, resolveConfig } from 'prettier';
 import { describeGateway } from '@triplock/ingest-gateway/generated';
 import { filesOfServices, type GeneratedFile } from '@triplock/launcher';
 import { dashboardFiles } from '@triplock/observability';
@@ -10,11 +11,18 @@ const root = resolve(import.meta.dirname, '../..');
 /** Every file that is generated, or of which a part is, as it is to be. */
 export async function generatedFiles(): Promise<GeneratedFile[]> {
   return [
-    ...filesOfServices(),
+    ...(await Promise.all(filesOfServices().map(formatted))),
     ...dashboardFiles().map(({ path, text }) => ({ path: relative(root, path), text })),
     { path: 'docs/openapi.json', text: await describeGateway() },
     { path: 'docs/console-openapi.json', text: `${JSON.stringify(description, undefined, 2)}\n` },
   ];
+}
+
+/** TypeScript and tables as they are written here. */
+export async function formatted({ path, text }: GeneratedFile): Promise<GeneratedFile> {
+  if (!/\.(ts|md)$/.test(path)) return { path, text };
+  const filepath = join(root, path);
+  return { path, text: await format(text, { ...(await resolveConfig(filepath)), filepath }) };
 }
 
 /** Those of them that are not as they are to be: old, edited by hand, or missing. */

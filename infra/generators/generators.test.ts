@@ -17,7 +17,7 @@ import { format, resolveConfig } from 'prettier';
 import ts from 'typescript';
 import type { Tree } from '@nx/devkit';
 import { createTree } from '@nx/devkit/testing';
-import { generatedFiles, staleFiles } from './generated.ts';
+import { formatted, generatedFiles, staleFiles } from './generated.ts';
 import { consumer } from './consumer.ts';
 import { LostAnchor } from './insertions.ts';
 import { codeWords } from './names.mjs';
@@ -42,12 +42,13 @@ test('what is generated stays as it is when it is formatted', async () => {
   }
 });
 
-test('a service more or less changes each file that names services, and nothing outside its marks', (t) => {
+test('a service more or less changes each file that names services, and nothing outside its marks', async (t) => {
   const clone = mkdtempSync(join(tmpdir(), 'triplock-generated-'));
   t.after(() => rmSync(clone, { recursive: true }));
   for (const { path } of filesOfServices()) cpSync(join(root, path), join(clone, path));
-  const write = (declared: typeof declarations) => {
-    const files = filesOfServices(clone, declared);
+  cpSync(join(root, 'services'), join(clone, 'services'), { recursive: true });
+  const write = async (declared: typeof declarations) => {
+    const files = await Promise.all(filesOfServices(clone, declared).map(formatted));
     for (const { path, text } of files) writeFileSync(join(clone, path), text);
     return files;
   };
@@ -56,12 +57,31 @@ test('a service more or less changes each file that names services, and nothing 
     name: 'somepiece',
     role: 'triplock_somepiece',
     schema: 'somepiece',
+    metrics: ['triplock_somepiece_'],
     inbox: true,
   } as const;
   const events = { does: 'receive', subscription: 'somepiece' } as const;
-  for (const { path, text } of write([...declarations, { ...first!, ...named, events }]))
-    assert.match(text, /\b(triplock_)?somepiece\b/, path);
-  for (const { path, text } of write(declarations))
+  const { watch: its } = declarations.find((each) => each.watch !== undefined)!;
+  const watch = {
+    ...its!,
+    counters: { somepiece: [['triplock_somepiece_events_total']] },
+    gauges: {},
+    crashWindows: { 'somepiece.received': ['nothing new', 'redelivered'] },
+  } as const;
+  const rules = { 'somepiece-missing': { holds: 'in the end' } } as const;
+  for (const file of ['audit/checks.sql', 'audit/harms.testing.ts', 'watch/watch.ts']) {
+    mkdirSync(join(clone, 'services/somepiece', dirname(file)), { recursive: true });
+    writeFileSync(
+      join(clone, 'services/somepiece', file),
+      '-- name: somepiece_missing\n-- somepiece\n',
+    );
+  }
+  for (const { path, text } of await write([
+    ...declarations,
+    { ...first!, ...named, events, watch, rules },
+  ]))
+    assert.match(text, /(?<![a-z])somepiece(?![a-z])/, path);
+  for (const { path, text } of await write(declarations))
     assert.equal(text, readFileSync(join(root, path), 'utf8'), path);
 });
 
@@ -69,6 +89,7 @@ test('a file that lost its marks is refused by name', (t) => {
   const clone = mkdtempSync(join(tmpdir(), 'triplock-generated-'));
   t.after(() => rmSync(clone, { recursive: true }));
   for (const { path } of filesOfServices()) cpSync(join(root, path), join(clone, path));
+  cpSync(join(root, 'services'), join(clone, 'services'), { recursive: true });
   writeFileSync(join(clone, 'docker-compose.yml'), 'services: {}\n');
   assert.throws(() => filesOfServices(clone), /docker-compose\.yml lacks the marks/);
 });
@@ -241,7 +262,6 @@ const edited = [
   'services/ingest-gateway/routes/gateway-routes.ts',
   'services/ingest-gateway/routes/every-route-claims.test.ts',
   'services/ingest-gateway/routes/scoping.test.ts',
-  'services/settlement-feed/settlement-batches.ts',
   'services/auditor/checks/ledger.sql',
   'docs/observability.md',
   'docs/partners.md',
@@ -261,6 +281,8 @@ const changedPaths = (tree: Tree) => tree.listChanges().map(({ path }) => path);
 
 test('a kind is one more word in every list, beside those that are there', async () => {
   const tree = workspace();
+  const effect = 'services/somepiece/effect.ts';
+  tree.write(effect, `function f() {\n  switch (type) {\n    case 'payment.failed':\n  }\n}\n`);
   await transaction(tree, { name: 'tryone' });
   await transaction(tree, { name: 'trytwo' });
   const identity = tree.read('libs/payments/identity.ts', 'utf8')!;
@@ -268,6 +290,7 @@ test('a kind is one more word in every list, beside those that are there', async
   const schemas = tree.read('libs/contracts/http/transaction.ts', 'utf8')!;
   assert.match(schemas, /request: tryoneRequestSchema,[^]+request: trytwoRequestSchema,/);
   assert.match(tree.read('libs/payments/money.ts', 'utf8')!, /case 'tryone':[^]+case 'trytwo':/);
+  assert.match(tree.read(effect, 'utf8')!, /case 'trytwo\.failed':\s+case 'payment\.failed':/);
   const checks = tree.read('services/auditor/checks/ledger.sql', 'utf8')!;
   assert.equal(checks.match(/WHEN 'tryone' THEN transactions\.partner_id/g)?.length, 2);
 });

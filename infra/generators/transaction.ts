@@ -10,7 +10,7 @@ import { refuseName } from './names.ts';
  * entry, a scenario and tests. It moves its amount from the partner's payable funds to its clearing
  * account, the other way than a book transfer; the code and the audit's SQL say so, each by itself.
  * It has a payment's fields but a card and metadata, and neither lists nor refunds, and the
- * settlement feed leaves it out.
+ * consumers of events leave it out.
  *
  * @throws RefusedName when the name is taken or not one, LostAnchor when it is not clear where
  * a line belongs; nothing is written then.
@@ -25,7 +25,7 @@ export async function transaction(
   insertAll(tree, [
     ...inDomain(name, Name),
     ...inGateway(name, Name),
-    ...inServices(name),
+    ...inServices(tree, name),
     ...inDemo(name),
     inPartnersPage(name),
   ]);
@@ -145,15 +145,24 @@ function inGateway(name: string, Name: string): Insertion[] {
   ];
 }
 
-/** What the settlement feed and the audit make of it. */
-function inServices(name: string): Insertion[] {
+/** What consumers that tell events apart by their type, and the audit, make of it. */
+function inServices(tree: Tree, name: string): Insertion[] {
   const entries = 'services/auditor/checks/ledger.sql';
+  const ignored = `    case 'payment.failed':`;
+  const sources = tree.children('services').flatMap((service) =>
+    tree
+      .children(`services/${service}`)
+      .filter((file) => /^[\w-]+\.ts$/.test(file))
+      .map((file) => `services/${service}/${file}`),
+  );
   return [
-    {
-      file: 'services/settlement-feed/settlement-batches.ts',
-      before: `    case 'payment.failed':`,
-      text: `    case '${name}.succeeded':\n    case '${name}.failed':\n`,
-    },
+    ...sources
+      .filter((file) => tree.read(file, 'utf8')!.includes(ignored))
+      .map((file) => ({
+        file,
+        before: ignored,
+        text: `    case '${name}.succeeded':\n    case '${name}.failed':\n`,
+      })),
     {
       file: entries,
       before: `      WHEN 'refund' THEN paid.credit_account`,

@@ -9,8 +9,11 @@ import {
   writtenAt,
 } from './containers/network.ts';
 import { CommandError } from '@triplock/command';
+import { problemsOfContributions } from './contributions.ts';
 import { cloneFolder } from './home.ts';
 import { databaseUrls } from './provision/database.ts';
+import { shownRights } from './broker-rights.ts';
+import type { Watch } from '@triplock/pipeline';
 import { heapWithin, services } from './service-table.ts';
 import { declarations, isConsumer, type DeclaredService } from './services.ts';
 import { simulatedStripe } from './stripe.ts';
@@ -25,18 +28,22 @@ export type GeneratedFile = { path: string; text: string };
  *
  * @param clone where they are read.
  * @param declared made from these instead of the services that are listed.
- * @throws CommandError when a file has lost its marks.
+ * @throws CommandError when a file has lost its marks, or what a service brings cannot be
+ * assembled.
  */
 export function filesOfServices(
   clone = cloneFolder,
   declared: readonly DeclaredService[] = declarations,
 ): GeneratedFile[] {
+  const problems = problemsOfContributions(clone, declared);
+  if (problems.length > 0) throw new CommandError(problems.join('\n'));
   const file = (path: string, parts: Readonly<Record<string, string[]>>) => {
     let text = readFileSync(join(clone, path), 'utf8');
     for (const [part, lines] of Object.entries(parts)) text = fill(text, { path, part, lines });
     return { path, text };
   };
   const folders = mountedFolders(declared);
+  const consumers = declared.flatMap(({ watch, ...each }) => (watch ? { ...each, watch } : []));
   return [
     file('libs/postgres/migration-sets.ts', {
       schemas: declared.flatMap(({ name, schema, inbox }) =>
@@ -48,21 +55,53 @@ export function filesOfServices(
         role ? `${role}: ${connections ?? 0},` : [],
       ),
     }),
-    file('libs/inspect/config.ts', {
-      subscriptions: declared.flatMap(({ events }) =>
-        events?.does === 'receive' ? `'${events.subscription}',` : [],
+    file('libs/pipeline/contributed.ts', {
+      counters: declared.flatMap(({ watch }) => entriesOf(watch?.counters)),
+      gauges: declared.flatMap(({ watch }) => entriesOf(watch?.gauges)),
+      consumers: declared.flatMap(({ name, schema, watch }) =>
+        watch ? `${JSON.stringify({ name, schema, hop: watch.hop, trace: watch.trace })},` : [],
       ),
+      rules: declared.flatMap(({ rules }) => entriesOf(rules)),
+    }),
+    file('services/auditor/checks/consumers.sql', {
+      checks: declared.flatMap(({ name, rules }) => (rules ? checksOf(clone, name) : [])),
+    }),
+    file('docs/observability.md', { consumers: consumers.flatMap(metricsOf) }),
+    file('docs/failures.md', {
+      'crash windows': [
+        '',
+        '| crash point | durable | then |',
+        '| --- | --- | --- |',
+        ...consumers.flatMap(({ watch }) =>
+          Object.entries(watch.crashWindows).map(
+            ([point, [durable, then]]) => `| \`${point}\` | ${durable} | ${then} |`,
+          ),
+        ),
+        '',
+      ],
+    }),
+    file('docs/operating.md', {
+      consumers: [
+        '',
+        '| service | as the role | cannot start without | look at as well |',
+        '| --- | --- | --- | --- |',
+        ...consumers.map(({ name, role, watch: { manual } }) => {
+          const link = `[${name}](../services/${name}/config.ts)`;
+          return `| ${link} | \`${role}\` | ${manual.needs} | ${manual.lookAt} |`;
+        }),
+        '',
+      ],
+      subscriptions: [`for name in ${subscriptionsOf(declared).join(' ')}; do`],
+      rights: ['', '| account | may |', '| --- | --- |', ...shownRights.pubsub, ''],
+    }),
+    file('libs/inspect/config.ts', {
+      subscriptions: subscriptionsOf(declared).map((name) => `'${name}',`),
     }),
     file('libs/inspect/lacking-events.sql', {
       inboxes: declared.flatMap(({ schema, inbox }) =>
         inbox
           ? `OR NOT EXISTS (SELECT FROM ${schema}.inbox WHERE inbox.event_id = event.event_id)`
           : [],
-      ),
-    }),
-    file('libs/inspect/dead-letters.sql', {
-      refused: declared.flatMap(({ schema, inbox }) =>
-        inbox ? `UNION ALL SELECT * FROM ${schema}.refused_messages` : [],
       ),
     }),
     file('docker-compose.yml', {
@@ -77,9 +116,77 @@ export function filesOfServices(
     file('infra/observability/prometheus/prometheus.yml', {
       targets: ['names:', ...declared.map(({ name }) => `  - ${name}`)],
     }),
+    file('infra/observability/prometheus/rules/events.yml', alertsOfEvents(declared)),
     file('infra/observability/prometheus/rules/services.yml', { expression: missing(declared) }),
     file('infra/observability/prometheus/tests/services.yml', { series: allUp(declared) }),
   ];
+}
+
+/** What every consumer of events tells, behind how its metrics begin. */
+const metricsOfAll = [
+  [
+    'events_total',
+    'outcome',
+    'Events received, by outcome of the inbox. early: kept until an earlier one came.',
+  ],
+  [
+    'refused_messages_total',
+    'reason',
+    'Messages that are not valid events: kept for inspection and acknowledged.',
+  ],
+  [
+    'handle_seconds',
+    'outcome',
+    'Time from the arrival of a message to its ack or nack. failed: redelivered.',
+  ],
+  ['events_in_hand', '', 'Messages received and neither acknowledged nor given back yet.'],
+  [
+    'events_oldest_seconds',
+    '',
+    'Time since the oldest message in hand was published; 0 if there is none.',
+  ],
+  ['early_events', '', 'Events that came before the one that precedes them, kept until it comes.'],
+  ['early_oldest_seconds', '', 'Time since the oldest of them was kept; 0 if there is none.'],
+] as const;
+
+/** A section of the manual on a consumer's metrics. */
+function metricsOf(consumer: Pick<DeclaredService, 'name' | 'metrics'> & { watch: Watch }) {
+  const { name, watch } = consumer;
+  const told = [
+    ...metricsOfAll.map(([metric, ...rest]) => [prefixOf(consumer) + metric, ...rest] as const),
+    ...watch.metrics,
+  ];
+  return [
+    '',
+    `### Guard 3: ${name}`,
+    '',
+    '| metric | labels | what it tells |',
+    '| --- | --- | --- |',
+    ...told.map(([metric, labels, tells]) => {
+      return `| \`${metric}\` | ${labels === '' ? '' : `\`${labels}\``} | ${tells} |`;
+    }),
+    '',
+  ];
+}
+
+/** How the names of the metrics begin that every consumer has. */
+function prefixOf({ metrics: [first] }: Pick<DeclaredService, 'metrics'>): string {
+  return first ?? '';
+}
+
+function subscriptionsOf(declared: readonly DeclaredService[]): string[] {
+  return declared.flatMap(({ events }) => (events?.does === 'receive' ? events.subscription : []));
+}
+
+/** The entries of an object of TypeScript. */
+function entriesOf(object: object = {}): string[] {
+  return Object.entries(object).map(([name, value]) => `'${name}': ${JSON.stringify(value)},`);
+}
+
+/** The statements of a service's checks, without the file's own comment. */
+function checksOf(clone: string, name: string): string[] {
+  const text = readFileSync(join(clone, 'services', name, 'audit/checks.sql'), 'utf8');
+  return [...text.slice(text.indexOf('-- name: ')).trimEnd().split('\n'), ''];
 }
 
 /** Puts lines between the marks of a part, indented as the first mark is. */
@@ -87,9 +194,17 @@ function fill(
   text: string,
   { path, part, lines }: { path: string; part: string; lines: readonly string[] },
 ): string {
-  const comment = path.endsWith('.ts') ? '//' : path.endsWith('.sql') ? '--' : '#';
+  // A list of commands in a text has the comments of the shell.
+  const isText = path.endsWith('.md') && lines[0] === '';
+  const comment = path.endsWith('.ts')
+    ? '//'
+    : path.endsWith('.sql')
+      ? '--'
+      : isText
+        ? '<!--'
+        : '#';
   const begin = `${comment} --- ${part}, by npm run generate`;
-  const end = `${comment} --- end of ${part}`;
+  const end = `${comment} --- end of ${part}${isText ? ' -->' : ''}`;
   const found = new RegExp(`^( *)${begin}.*\\n[^]*?^ *${end}\\n`, 'm').exec(text);
   if (found === null) {
     throw new CommandError(`${path} lacks the marks '${begin}' and '${end}': put them back`);
@@ -194,6 +309,37 @@ function imageFolders(folders: readonly string[]): string[] {
     'RUN cd /run && install -d -o node -g node /data credentials triplock \\',
     ...folders.map((name, index) => `    wiring/${name}${index < folders.length - 1 ? ' \\' : ''}`),
   ];
+}
+
+/** What tells that events are not finished, not followed or no events, at whoever receives them. */
+function alertsOfEvents(declared: readonly DeclaredService[]): Record<string, string[]> {
+  const receivers = declared.filter(isConsumer);
+  const inboxes = receivers.filter(({ inbox }) => inbox);
+  const [all, admitting] = [receivers.map(prefixOf), inboxes.map(prefixOf)];
+  const expression = (over: string, series: readonly string[], bound: string) => [
+    'expr: >-',
+    `  ${over} by (service) (`,
+    ...series.map((each, nth) => `    ${nth > 0 ? 'or ' : ''}${each}`),
+    `  ) > ${bound}`,
+  ];
+  const increase = (metric: string) => all.map((prefix) => `increase(${prefix}${metric}[15m])`);
+  return {
+    unhandled: expression(
+      'max',
+      all.map((prefix) => `${prefix}events_oldest_seconds`),
+      '60',
+    ),
+    early: expression(
+      'max',
+      admitting.map((prefix) => `${prefix}early_oldest_seconds`),
+      '600',
+    ),
+    refused: expression(
+      'sum',
+      [...increase('refused_messages_total'), ...increase('events_total{outcome="altered"}')],
+      '0',
+    ),
+  };
 }
 
 function missing(declared: readonly DeclaredService[]): string[] {

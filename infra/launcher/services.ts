@@ -7,6 +7,7 @@ import { operatorConsole } from '@triplock/console/service';
 import { outboxDispatcher } from '@triplock/outbox-dispatcher/service';
 import { partnerNotifier } from '@triplock/partner-notifier/service';
 import type { ServiceDeclaration } from '@triplock/runtime';
+import { problemsOfContributions } from './contributions.ts';
 import { settlementFeed } from '@triplock/settlement-feed/service';
 import { CommandError } from '@triplock/command';
 
@@ -93,6 +94,7 @@ export function checkServices(
 ): void {
   const problems = [
     ...problemsOfFolders(join(cloneFolder, 'services'), listed),
+    ...problemsOfContributions(cloneFolder, listed),
     ...problemsOfPorts(listed, others),
   ];
   if (problems.length > 0) throw new CommandError(problems.join('\n'));
@@ -110,8 +112,7 @@ function problemsOfFolders(folder: string, listed: readonly DeclaredService[]): 
   const isListed = (name: string) => listed.some((service) => service.name === name);
   const undeclared = runs.flatMap((name) => {
     if (!has(name, 'service.ts')) {
-      const model = 'services/settlement-feed/service.ts';
-      return `services/${name} has no service.ts: declare it there, as ${model} does, and add a line to ${list}`;
+      return `services/${name} has no service.ts: declare it there, as the others do, and add a line to ${list}`;
     }
     return isListed(name) ? [] : `services/${name}/service.ts is not listed: add a line to ${list}`;
   });

@@ -12,7 +12,7 @@ import { root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
 /** What a store is called for short; PostgreSQL is the database of all as well. */
 const storeWord = /^libs\/stores\/(?:claims|ledger)-(?!postgres)(\w{6})/;
 const notProduct =
-  /(\.test\.ts|\.conformance\.ts|\.testing\.ts|\.md|package-lock\.json|openapi\.json)$|\/tests?\/|^(e2e|demo|load-tests|findings|docs)\//;
+  /(\.test\.ts|\.conformance\.ts|\.testing\.ts|\.md|package-lock\.json|openapi\.json|\/dashboards\/[\w-]+\.json)$|\/tests?\/|^(e2e|demo|load-tests|findings|docs)\//;
 const product = /\.(ts|mts|mjs|js|sql|lua|ya?ml|json)$|\/Dockerfile$/;
 const written = /^.*--- ([\w -]+), by npm run generate[^]*?--- end of \1.*$/gm;
 

@@ -117,7 +117,7 @@ test('a project declares the libs that it imports', () => {
 });
 
 test('what a product file imports is in dependencies, and what only tests import is not', () => {
-  const ofTests = /\.test\.ts$|\/test\/|\.conformance\.ts$|^libs\/testing\//;
+  const ofTests = /\.test(ing)?\.ts$|\/test\/|\.conformance\.ts$|^libs\/testing\//;
   // `npm ci --omit=dev` makes the images of these.
   const ours = sources.filter(({ path }) => /^(services|libs|demo)\/.*\.ts$/.test(path));
   const importedBy = (some: typeof ours) =>

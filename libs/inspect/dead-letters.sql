@@ -68,13 +68,7 @@ WHERE txn_id = $1 AND state = 'pending'
 -- consumer; 10 000 at most. Attributes are text, because SQL cannot look into one that holds a NUL.
 SELECT consumer, message_id AS "messageId", reason, detail, first_seen AS at,
        octet_length(data) AS bytes, substr(data, 1, $3) AS data, attributes::text AS attributes
-FROM (
-  SELECT * FROM auditor.refused_messages
-  -- --- refused, by npm run generate
-  UNION ALL SELECT * FROM notifier.refused_messages
-  UNION ALL SELECT * FROM settlement.refused_messages
-  -- --- end of refused
-) AS refused
+FROM consumers.refused_messages
 WHERE ($1::text IS NULL OR consumer = $1) AND ($2::text IS NULL OR message_id = $2)
 ORDER BY first_seen DESC, consumer, message_id
 LIMIT 10000

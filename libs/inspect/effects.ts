@@ -1,10 +1,12 @@
 import type { TransactionKind } from '@triplock/payments';
+import { consumers } from '@triplock/pipeline';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 
 const sql = loadStatements(import.meta.url, 'effects.sql', [
   'ledger',
   'entries',
   'events',
+  'consumed',
   'deadLetters',
   'refunds',
   'known',
@@ -35,10 +37,11 @@ export type LedgerRow = {
 /** Money moved by a payment. */
 export type Entry = { debit: string; credit: string; amount: bigint; currency: string; at: Date };
 
-/**
- * One event of a payment: in the outbox, as published, at the notifier and at the settlement feed.
- */
-export type EventRow = {
+/** One event of a payment: in the outbox, as published, and what every consumer made of it. */
+export type EventRow = PublishedEvent & Consumed;
+
+/** An event in the outbox, as published, and as a webhook. */
+type PublishedEvent = {
   eventId: string;
   type: string;
   sequence: number | null;
@@ -52,19 +55,29 @@ export type EventRow = {
   altered: number;
   firstSeenAt: Date | null;
   lastSeenAt: Date | null;
-  /** Rows that say guard 3 let the event through at the notifier, and when it did. */
-  inboxRows: number;
-  receivedAt: Date | null;
   delivery: string | null;
   attempts: number;
   deliveredAt: Date | null;
-  /** The same at the settlement feed. */
-  feedRows: number;
-  feedReceivedAt: Date | null;
-  /**
-   * Whether the feed's cursor has passed it; a key conflict, which has no sequence, adds nothing.
-   */
-  isPastFeed: boolean;
+};
+
+type Traced = (typeof consumers)[number]['trace'];
+/**
+ * At each consumer the rows that say that guard 3 let the event through there, when it did, and
+ * whether the cursor has passed it; a key conflict, which has no sequence, is passed by none.
+ */
+export type Consumed = {
+  [Each in Traced as Each['rows']]: number;
+} & {
+  [Each in Traced as Each['receivedAt']]: Date | null;
+} & {
+  [Each in Traced as Each['isPast']]: boolean;
+};
+type ConsumedRow = {
+  eventId: string;
+  consumer: string;
+  rows: number;
+  receivedAt: Date | null;
+  isPast: boolean;
 };
 
 /** A record of the payment's id that was set aside. */
@@ -95,13 +108,33 @@ export async function readKnownIds(
 
 /** Reads layer by layer; nothing is locked, so a payment may move meanwhile. */
 export async function readEffects(database: Queryable, txnId: string): Promise<Effects> {
-  const [ledger, entries, events, deadLetters] = await Promise.all([
+  const names = consumers.map(({ name }) => name);
+  const [ledger, entries, published, consumed, deadLetters] = await Promise.all([
     database.query<LedgerRow>(sql.ledger, [txnId]),
     database.query<Entry>(sql.entries, [txnId]),
-    database.query<EventRow>(sql.events, [txnId]),
+    database.query<PublishedEvent>(sql.events, [txnId]),
+    database.query<ConsumedRow>(sql.consumed, [txnId, names]),
     database.query<DeadRecord>(sql.deadLetters, [txnId]),
   ]);
+  const ofEvent = Map.groupBy(consumed, ({ eventId }) => eventId);
+  const events = published.map((event) => ({
+    ...event,
+    ...consumedOf(ofEvent.get(event.eventId) ?? []),
+  }));
   return { ledger, entries, events, deadLetters };
+}
+
+/** An event that was written between the two statements no consumer has yet. */
+function consumedOf(rows: readonly ConsumedRow[]): Consumed {
+  const fields = consumers.flatMap(({ name, trace }) => {
+    const row = rows.find(({ consumer }) => consumer === name);
+    return [
+      [trace.rows, row?.rows ?? 0],
+      [trace.receivedAt, row?.receivedAt ?? null],
+      [trace.isPast, row?.isPast ?? false],
+    ];
+  });
+  return Object.fromEntries(fields) as Consumed;
 }
 
 /**

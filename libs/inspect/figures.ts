@@ -1,3 +1,10 @@
+import {
+  countersOfConsumers,
+  gaugesOfConsumers,
+  type CounterSource,
+  type GaugeSource,
+} from '@triplock/pipeline';
+
 /** What each counter of the pipeline counts: a metric, and of its values one, or all of them. */
 export const counters = {
   accepted: [
@@ -8,14 +15,12 @@ export const counters = {
   ],
   read: [['triplock_worker_records_total']],
   published: [['triplock_dispatcher_events_total', 'published']],
-  notified: [['triplock_notifier_events_total', 'applied']],
-  settled: [['triplock_settlement_events_total', 'applied']],
+  ...countersOfConsumers,
   witnessed: [['triplock_auditor_events_total']],
-  delivered: [['triplock_webhook_attempts_total', 'delivered']],
   caughtByClaims: [['triplock_duplicates_caught_total', 'claims']],
   caughtByLedger: [['triplock_duplicates_caught_total', 'ledger']],
   caughtByInbox: [['triplock_duplicates_caught_total', 'inbox']],
-} as const satisfies Record<string, readonly (readonly [metric: string, value?: string])[]>;
+} as const satisfies Record<string, readonly CounterSource[]>;
 
 /** What each gauge shows, and what several replicas that show it have together. */
 export const gauges = {
@@ -25,18 +30,12 @@ export const gauges = {
   outboxPending: ['triplock_outbox_pending_rows', 'largest'],
   outboxOldest: ['triplock_outbox_oldest_seconds', 'largest'],
   outboxHeld: ['triplock_outbox_held_rows', 'largest'],
-  notifierInHand: ['triplock_notifier_events_in_hand', 'sum'],
-  notifierOldest: ['triplock_notifier_events_oldest_seconds', 'largest'],
-  settlementInHand: ['triplock_settlement_events_in_hand', 'sum'],
-  settlementOldest: ['triplock_settlement_events_oldest_seconds', 'largest'],
+  ...gaugesOfConsumers,
   auditorInHand: ['triplock_auditor_events_in_hand', 'sum'],
   auditorOldest: ['triplock_auditor_events_oldest_seconds', 'largest'],
-  webhooksWaiting: ['triplock_webhooks_waiting', 'largest'],
-  webhooksOldest: ['triplock_webhooks_oldest_waiting_seconds', 'largest'],
-  webhooksParked: ['triplock_webhooks_parked', 'largest'],
   auditDrift: ['triplock_audit_drift', 'largest'],
   auditEnded: ['triplock_audit_last_timestamp_seconds', 'largest'],
-} as const satisfies Record<string, readonly [metric: string, together: 'sum' | 'largest']>;
+} as const satisfies Record<string, GaugeSource>;
 
 export type CounterName = keyof typeof counters;
 export type GaugeName = keyof typeof gauges;
@@ -53,7 +52,6 @@ export type ProcessFigures = {
   memoryBytes: number;
 };
 
-type Source = readonly [metric: string, value?: string];
 type Take = (figures: ProcessFigures, value: number, labels: string) => void;
 
 /** By a metric's name what it is, so that one look at each line is enough. */
@@ -63,7 +61,7 @@ const wanted = new Map<string, Take>([
   ['process_resident_memory_bytes', (figures, value) => (figures.memoryBytes = value)],
 ]);
 for (const name of counterNames) {
-  for (const [metric, only] of counters[name] as readonly Source[]) {
+  for (const [metric, only] of counters[name] as readonly CounterSource[]) {
     const before = wanted.get(metric);
     wanted.set(metric, (figures, value, labels) => {
       before?.(figures, value, labels);

@@ -38,7 +38,7 @@ export type Settlements = {
   sums(whose: { partnerId: PartnerId; today: string }): Promise<SettlementSums[]>;
 };
 
-/** Settlement batches in PostgreSQL, where the settlement feed adds them up. */
+/** Settlement batches in PostgreSQL, where they are added up as events come. */
 export function openSettlements(database: Queryable): Settlements {
   return {
     ofDay: ({ partnerId, date }) =>

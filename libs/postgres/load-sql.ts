@@ -27,13 +27,22 @@ function readSql(moduleUrl: string, file: string, lists: ColumnLists): string {
 }
 
 const nameLine = /^-- name: (\w+)$/m;
+/** Where a part begins or ends that `npm run generate` writes: no part of any statement. */
+const markLine = /^-- --- .*\n/gm;
 
-/** The statements of a text that holds several, by their names; none of one that names none. */
+/**
+ * The statements of a text that holds several, by their names; none of one that names none.
+ *
+ * @throws when two have one name.
+ */
 export function statementsIn(text: string): ReadonlyMap<string, string> {
   // What comes before the first name is the file's own comment.
-  const [, ...parts] = text.split(nameLine);
+  const [, ...parts] = text.replaceAll(markLine, '').split(nameLine);
   const found = new Map<string, string>();
-  for (let at = 0; at < parts.length; at += 2) found.set(parts[at]!, parts[at + 1]!.trim());
+  for (let at = 0; at < parts.length; at += 2) {
+    if (found.has(parts[at]!)) throw new Error(`two statements are named ${parts[at]}`);
+    found.set(parts[at]!, parts[at + 1]!.trim());
+  }
   return found;
 }
 

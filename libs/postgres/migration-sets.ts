@@ -27,7 +27,7 @@ export type DatabaseRole = `triplock_${
 /**
  * Every owner's migrations in the order they run: roles and schemas, then the libs, then the
  * services. The inbox is a set of tables that each consumer with an effect has in its own schema,
- * so that an inbox row and its effect commit together.
+ * so that an inbox row and its effect commit together; `consumers` are all of them as one.
  */
 export const migrationSets: readonly MigrationSet[] = [
   { owner: 'roles', schema: 'public', folder: folder('libs/postgres/migrations') },
@@ -36,6 +36,7 @@ export const migrationSets: readonly MigrationSet[] = [
     schema,
     folder: folder('libs/postgres/service-schema/migrations'),
   })),
+  { owner: 'consumers', schema: 'consumers', folder: folder('libs/inbox/postgres/every-inbox') },
   { owner: 'ledger', schema: 'ledger', folder: folder('libs/ledger/postgres/migrations') },
   { owner: 'claims', schema: 'claims', folder: folder('libs/stores/claims-postgres/migrations') },
   { owner: 'partners', schema: 'partners', folder: folder('libs/partners/postgres/migrations') },

@@ -1,3 +1,4 @@
+import type { Rules, Watch } from '@triplock/pipeline';
 import type { SettingsTable } from './settings.ts';
 
 /** A port that a service listens on. */
@@ -60,6 +61,9 @@ export type ServiceDeclaration = {
   metrics: readonly `triplock_${string}_`[];
   /** The bound of one replica's container. */
   memoryMiB: number;
+  /** How the audit judges what it did, and how it is shown to people: a consumer brings both. */
+  rules?: Rules;
+  watch?: Watch;
 };
 
 /** The port for health, readiness and metrics, which every service has. */

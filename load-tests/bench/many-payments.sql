@@ -106,7 +106,7 @@ ORDER BY n
 
 -- name: makeBatches
 -- What each day of `made` is settled to.
-INSERT INTO settlement.batches AS known
+INSERT INTO partners.settlement_batches AS known
   (partner_id, day, currency, gross, refunds, payments, refund_count)
 SELECT partner_id, (made.settled_at AT TIME ZONE 'UTC')::date, currency,
        count(*) * amount, 0, count(*), 0

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { AcceptedPayment, EventId } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { succeededEvent } from '@triplock/testing/test';
 import { observe, resultOf } from './audit.ts';
 import { ownersOf } from './test/hops.ts';
-import { anAuditorOf, succeededEvent, wholeSystem, type System } from './test/whole-system.ts';
+import { anAuditorOf, wholeSystem, type System } from './test/whole-system.ts';
 
 async function aSystem(context: TestContext) {
   const store = await createTestDatabase(context);

@@ -1,6 +1,7 @@
+import type { Rule } from '@triplock/pipeline';
 import type { Logger } from '@triplock/runtime';
 import type { CleanWindows } from './clean-windows.ts';
-import type { FoundRow, Rule } from './checks.ts';
+import type { FoundRow } from './checks.ts';
 import { measureLag, type Lag, type LagReaders } from './kafka-retention.ts';
 import { findLostRecords, listLost, type ListedLoss, type LostRecords } from './lost-records.ts';
 import type { AuditorMetrics } from './metrics.ts';

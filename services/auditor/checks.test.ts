@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { deriveId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
+import { aScene } from '@triplock/testing/test';
 import fc from 'fast-check';
 import { checks, everything, findWrong, type Check, type Window } from './checks.ts';
 import { ownersOf } from './test/hops.ts';
-import { harmsToConsumers } from './test/harm-to-consumers.ts';
-import { harmsToLedger } from './test/harm-to-ledger.ts';
-import { harmsToTopics } from './test/harm-to-topics.ts';
-import { harmsToWebhooks } from './test/harm-to-webhooks.ts';
-import { aCaptureScene, aCardScene, aScene } from './test/harm.ts';
+import { auditedConsumers } from './test/consumers.ts';
+import { aCaptureScene, aCardScene } from './test/harm.ts';
+import { harms } from './test/harms.ts';
 import { wholeSystem, type System } from './test/whole-system.ts';
 import { atOneMoment } from './windows.ts';
 
@@ -166,8 +165,6 @@ test('cards that are in the journal and the ledger harm no check', async () => {
   }
 });
 
-const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers, ...harmsToWebhooks };
-
 for (const check of checks) {
   const { name } = check;
   test(`${name} is seen, and its id is named`, async () => {
@@ -187,7 +184,17 @@ for (const check of checks) {
   });
 }
 
-test('every check has its harms', () => {
+test('every check has its harms, and every harm a check', () => {
+  for (const { name: consumer, harms: brought } of auditedConsumers) {
+    const unknown = Object.keys(brought).filter(
+      (name) => !checks.some((each) => each.name === name),
+    );
+    assert.deepEqual(
+      unknown,
+      [],
+      `services/${consumer}/audit/harms.testing.ts has harms that no check sees`,
+    );
+  }
   assert.deepEqual(checks.map(({ name }) => name).sort(), Object.keys(harms).sort());
 });
 
@@ -200,7 +207,8 @@ test('every column and row that a service may write has a harm, or a reason why 
   ];
   const excuses = (pattern: string, each: string) =>
     new RegExp(`^[+-]?${pattern.replaceAll('.', '\\.').replaceAll('*', '[^ ]*')}$`).test(each);
-  const patterns = Object.keys(unharmed);
+  const brought = auditedConsumers.flatMap((each) => Object.keys(each.unharmed));
+  const patterns = [...Object.keys(unharmed), ...brought];
   const blind = unseen.filter((each) => !patterns.some((pattern) => excuses(pattern, each)));
   assert.deepEqual(blind, [], 'no harm changes these: write a check that sees it');
   const needless = patterns.filter((pattern) => !unseen.some((each) => excuses(pattern, each)));

@@ -1,31 +1,6 @@
+import { rulesOfServices, type Outsider, type Rule, type Rules } from '@triplock/pipeline';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { withPairs } from './provider-pairs.ts';
-
-/** Who is none of us, and may take as long as they like. */
-export type Outsider = 'customer' | 'partner' | 'bank' | 'endpoint';
-
-/**
- * When a check must find nothing, and so which kind of answer its ids are:
- *
- * - `always`, because what it compares commits together or one after the other: drift;
- * - `in the end`, because work that is still in flight looks the same as a loss: in flight, and
- *   drift once waiting is over;
- * - `once others acted`, because we have done our part: waiting, however long that takes. Each row
- *   has the `partner` whose customer, bank or endpoint it is.
- */
-export type Rule = (
-  { holds: 'always' | 'in the end' } | { holds: 'once others acted'; waitsFor: Outsider }
-) & {
-  /**
-   * What must have been asked just now; without it the check would find what is only not known yet.
-   */
-  needs?: 'provider';
-  /**
-   * It adds up whole tables and takes no window: only for an audit that looks at all there ever
-   * was.
-   */
-  whole?: true;
-};
 
 /**
  * One question about the whole system. Its statement gives ids that answer it wrongly, the oldest
@@ -54,7 +29,7 @@ const onceTheProviderWasAsked: Rule = { holds: 'in the end', needs: 'provider' }
 const onceActed = (waitsFor: Outsider): Rule => ({ holds: 'once others acted', waitsFor });
 
 /** By the file in `checks` that has the statements, each named with `_` for `-`. */
-const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
+const rules: Readonly<Record<string, Rules>> = {
   accepted: {
     'accepted-lost': always,
     'claim-unaccounted': always,
@@ -108,7 +83,6 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   },
   consumers: {
     'inbox-missing': inTheEnd,
-    'settlement-missing': inTheEnd,
     'event-early': inTheEnd,
     'delivery-waiting': inTheEnd,
     'delivery-refused': onceActed('endpoint'),
@@ -123,7 +97,7 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'delivery-differs-from-endpoints': always,
     'delivery-tells-otherwise': always,
     'delivery-differs-from-attempts': always,
-    'settlement-differs-from-ledger': always,
+    ...rulesOfServices,
   },
 };
 

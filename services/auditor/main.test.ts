@@ -12,10 +12,11 @@ import {
   patientAppends,
   startService,
 } from '@triplock/testing';
+import { succeededEvent } from '@triplock/testing/test';
 import { openGroupCommit } from '@triplock/transport';
 import type { AuditResult } from './audit.ts';
 import { ownersOf } from './test/hops.ts';
-import { succeededEvent, wholeSystem } from './test/whole-system.ts';
+import { wholeSystem } from './test/whole-system.ts';
 
 /** An auditor process on stores of its own. */
 async function anAuditor(context: TestContext) {
@@ -78,8 +79,7 @@ test('an auditor sees a payment through Kafka and Pub/Sub and says when all is s
   const message = { data: Buffer.from(payload), attributes: { ...attributes('') } };
   await pubsub.client.topic(pubsub.topic).publishMessage(message);
   await system.mark(event.event_id);
-  await system.notify(event);
-  await system.addUp(event);
+  await system.consumeAll(event);
   await system.deliver(event.event_id);
   const settled = await eventually(async () => {
     const result = await audit();

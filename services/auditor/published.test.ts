@@ -5,10 +5,10 @@ import { encodePaymentEvent, followUpEventOf, type PaymentEvent } from '@triploc
 import type { FollowUp } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { succeededEvent } from '@triplock/testing/test';
 import type { IncomingMessage } from '@triplock/transport';
 import { auditorMetrics } from './metrics.ts';
 import { countPublished } from './published.ts';
-import { succeededEvent } from './test/whole-system.ts';
 
 async function anAuditor(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_auditor');

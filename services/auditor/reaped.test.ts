@@ -4,9 +4,10 @@ import { openInbox } from '@triplock/inbox';
 import { openPostgresOutbox } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase } from '@triplock/testing';
+import { succeededEvent } from '@triplock/testing/test';
 import { resultOf, observe } from './audit.ts';
 import { ownersOf } from './test/hops.ts';
-import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
+import { anAuditorOf, wholeSystem } from './test/whole-system.ts';
 
 const dayMs = 86_400_000;
 const horizon = { keepMs: 30 * dayMs, rowsMax: 100 };

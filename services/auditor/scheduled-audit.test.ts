@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Gauge } from '@triplock/runtime';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
+import { succeededEvent } from '@triplock/testing/test';
 import { auditRoute } from './audit-route.ts';
 import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
 import { ownersOf } from './test/hops.ts';
-import { anAuditorOf, lagOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
+import { anAuditorOf, lagOf, wholeSystem } from './test/whole-system.ts';
 
 const everyMs = 60_000;
 

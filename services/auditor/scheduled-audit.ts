@@ -1,7 +1,8 @@
+import type { Rule } from '@triplock/pipeline';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import type { Logger, Pass } from '@triplock/runtime';
 import { observe, resultOf, type Auditor, type AuditResult, type Observations } from './audit.ts';
-import { checks, type Rule } from './checks.ts';
+import { checks } from './checks.ts';
 import { cleanWindows, type CleanWindows } from './clean-windows.ts';
 import type { AuditorMetrics } from './metrics.ts';
 import { checksOfClosed, unwatched } from './slices.ts';

@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { aScene, succeededEvent } from '@triplock/testing/test';
 import { observe, resultOf } from './audit.ts';
 import { checks } from './checks.ts';
 import { closedSoFar, openStretches, unwatched, usualSlices } from './slices.ts';
 import { differingSums, renderSums, type SumRow } from './sums.ts';
 import { ownersOf } from './test/hops.ts';
-import { harmsToConsumers } from './test/harm-to-consumers.ts';
-import { harmsToLedger } from './test/harm-to-ledger.ts';
-import { harmsToTopics } from './test/harm-to-topics.ts';
-import { harmsToWebhooks } from './test/harm-to-webhooks.ts';
-import { aScene } from './test/harm.ts';
-import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
+import { harms } from './test/harms.ts';
+import { anAuditorOf, wholeSystem } from './test/whole-system.ts';
 import type { SliceLimits } from './windows.ts';
 
 /** A system that is audited in slices of a few rows, which are closed at once. */
@@ -95,8 +92,7 @@ test('a slice with something unfinished stays open until it is finished, and lat
 
   const event = succeededEvent(late);
   await system.see(event);
-  await system.notify(event);
-  await system.addUp(event);
+  await system.consumeAll(event);
   await system.deliver(event.event_id);
   await system.break('UPDATE auditor.published SET first_seen = now() WHERE event_id = $1', [
     event.event_id,
@@ -187,7 +183,6 @@ test('every harm in a closed slice is found by a full audit', async (context) =>
     rowsMax: 1_000_000,
     closeAfterSeconds: 0,
   });
-  const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers, ...harmsToWebhooks };
   const harmed: { check: string; nth: number; id: string }[] = [];
   // What takes no window is looked at by every audit, or adds up what no slice is about.
   for (const { name: check } of checks.filter(({ takesWindow }) => takesWindow)) {

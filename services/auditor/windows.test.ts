@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { consumers } from '@triplock/pipeline';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { aScene } from '@triplock/testing/test';
 import { checks, everything, withoutNestedLoops, type Window } from './checks.ts';
 import { ownersOf } from './test/hops.ts';
-import { aCardScene, aScene } from './test/harm.ts';
+import { aCardScene } from './test/harm.ts';
 import { wholeSystem } from './test/whole-system.ts';
 import { atOneMoment } from './windows.ts';
 
@@ -19,6 +21,9 @@ async function aPlanner(context: TestContext) {
   await aCardScene(some);
   for (let n = 0; n < 5; n += 1) await aScene(some);
   await admin.query('ANALYZE');
+  // Autovacuum has no statistics of all inboxes together, which a person's ANALYZE makes (manual,
+  // 24.1.3), here of so few payments that each is a value of its own.
+  await admin.query('DELETE FROM pg_statistic WHERE stainherit');
   const [came] = await admin.query<{ from: Date; until: Date }>(
     'SELECT min(first_seen) AS from, max(first_seen) AS until FROM auditor.accepted',
   );
@@ -31,12 +36,15 @@ async function aPlanner(context: TestContext) {
   const planOf = async (sql: string, rows: number, { from, until } = everything) => {
     await admin.query(
       `UPDATE pg_class SET relpages = 1, reltuples = ${rows}
-       WHERE relkind = 'r' AND relnamespace::regnamespace::text = ANY (
-         '{ledger,notifier,settlement,auditor}')`,
+       WHERE relkind = 'r' AND relnamespace::regnamespace::text = ANY ($1)`,
+      [['ledger', 'auditor', ...consumers.map(({ schema }) => schema)]],
     );
     const window = sql.includes('$1') ? [from, until] : [];
     const explain = (tx: Queryable) =>
-      tx.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(`EXPLAIN (FORMAT JSON) ${sql}`, window);
+      tx.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+        `EXPLAIN (VERBOSE, FORMAT JSON) ${sql}`,
+        window,
+      );
     const [row] = await auditor.transaction((tx) =>
       window.length > 0 ? withoutNestedLoops(tx, explain) : explain(tx),
     );
@@ -47,7 +55,7 @@ async function aPlanner(context: TestContext) {
 
 /** A node of a plan, as EXPLAIN has it. */
 type PlanNode = { 'Total Cost': number; Plans?: PlanNode[] } & {
-  [Name in 'Relation Name' | 'Index Cond' | 'Recheck Cond' | 'Filter']?: string;
+  [Name in 'Schema' | 'Relation Name' | 'Index Cond' | 'Recheck Cond' | 'Filter']?: string;
 };
 
 /** What a plan reads of the tables that grow with every payment. */
@@ -57,7 +65,9 @@ function scansOf(plan: PlanNode): PlanNode[] {
     ...['inbox', 'cursors', 'deliveries', 'delivery_attempts'],
   ]);
   const below = (plan.Plans ?? []).flatMap(scansOf);
-  return grows.has(plan['Relation Name'] ?? '') ? [plan, ...below] : below;
+  // What all inboxes inherit from holds nothing itself.
+  const isRead = grows.has(plan['Relation Name'] ?? '') && plan.Schema !== 'consumers';
+  return isRead ? [plan, ...below] : below;
 }
 
 const windowStatements = [
@@ -98,8 +108,8 @@ test('what a slice is compared with is read by its time or by id, however much i
 const layers = [
   ...['accepted', 'dead_letters', 'published', 'provider_journal'].map((name) => `auditor.${name}`),
   ...['transactions', 'entries', 'outbox'].map((name) => `ledger.${name}`),
-  ...['inbox', 'cursors', 'deliveries', 'delivery_attempts'].map((name) => `notifier.${name}`),
-  ...['inbox', 'cursors'].map((name) => `settlement.${name}`),
+  ...['deliveries', 'delivery_attempts'].map((name) => `notifier.${name}`),
+  ...consumers.flatMap(({ schema }) => [`${schema}.inbox`, `${schema}.cursors`]),
 ];
 
 /** What a node of a plan did. */

@@ -1,4 +1,5 @@
 import type { CopyLedger } from '@triplock/ledger';
+import type { Rule } from '@triplock/pipeline';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import {
   checks,
@@ -7,7 +8,6 @@ import {
   withoutNestedLoops,
   type Check,
   type FoundRow,
-  type Rule,
   type Window,
 } from './checks.ts';
 import { addSums, type SumRow } from './sums.ts';

@@ -20,7 +20,8 @@ import {
   testPart,
 } from '@triplock/testing';
 import { UsageError } from '@triplock/command';
-import { readEffects, type PaymentTrace } from '@triplock/inspect';
+import { readEffects, type Consumed, type PaymentTrace } from '@triplock/inspect';
+import { consumers } from '@triplock/pipeline';
 import { openOperator } from './test/run-operator.ts';
 import { renderTrace, txnIdsFrom } from './trace.ts';
 
@@ -90,6 +91,21 @@ test('whatever follows a payment is found by its key, and says of what it is', a
 
 const at = (ms: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, 5, ms));
 
+/** What each consumer has of an event, by its place in the list. */
+function consumedAs(
+  what: (nth: number) => { rows: number; receivedAt: Date | null; isPast: boolean },
+): Consumed {
+  const fields = consumers.flatMap(({ trace }, nth) => {
+    const { rows, receivedAt, isPast } = what(nth);
+    return [
+      [trace.rows, rows],
+      [trace.receivedAt, receivedAt],
+      [trace.isPast, isPast],
+    ];
+  });
+  return Object.fromEntries(fields) as Consumed;
+}
+
 /** A payment whose inbox row is older than the auditor's look, and whose claim has left. */
 function aTrace(): PaymentTrace {
   const event = {
@@ -104,14 +120,10 @@ function aTrace(): PaymentTrace {
     altered: 0,
     firstSeenAt: at(41),
     lastSeenAt: at(41),
-    inboxRows: 1,
-    receivedAt: at(40),
     delivery: 'delivered',
     attempts: 1,
     deliveredAt: at(52),
-    feedRows: 1,
-    feedReceivedAt: at(60),
-    isPastFeed: true,
+    ...consumedAs((nth) => ({ rows: 1, receivedAt: at(40 + 20 * nth), isPast: true })),
   };
   const { txnId } = aPayment();
   return {
@@ -268,16 +280,18 @@ test('a claim that is gone is named by the store that it was in', () => {
   assert.match(lineOf({ ...aTrace(), claims: 'dynamodb' }), /none in DynamoDB: expired/);
 });
 
-test('what the settlement feed has of an event is shown, also once its inbox row has left', () => {
-  const feedOf = (change: Partial<PaymentTrace['events'][number]>) => {
+test('what each consumer has of an event is shown, also once its inbox row has left', () => {
+  const linesOf = (change: Partial<Consumed>) => {
     const trace = aTrace();
-    const lines = text({ ...trace, events: [{ ...trace.events[0]!, ...change }] }).split('\n');
-    return lines.find((line) => line.includes('guard 3 settlement'))!;
+    const shown = text({ ...trace, events: [{ ...trace.events[0]!, ...change }] }).split('\n');
+    return consumers.map(({ trace: { layer } }) => shown.find((line) => line.includes(layer))!);
   };
-  assert.match(feedOf({}), /guard 3 settlement {2,}1 row, so 1 effect/);
-  const gone = { feedRows: 0, feedReceivedAt: null };
-  assert.match(feedOf(gone), /row gone by age, its effect stays/);
-  assert.match(feedOf({ ...gone, isPastFeed: false }), /not there yet/);
+  for (const line of linesOf({})) assert.match(line, /guard 3 \w+ {2,}1 row, so 1 effect/);
+  for (const isPast of [true, false]) {
+    const gone = consumedAs(() => ({ rows: 0, receivedAt: null, isPast }));
+    const is = isPast ? /row gone by age, its effect stays/ : /not there yet/;
+    for (const line of linesOf(gone)) assert.match(line, is);
+  }
 });
 
 test('a trace is in order of time, and what has no time stays behind the layer before it', () => {
@@ -290,11 +304,11 @@ test('a trace is in order of time, and what has no time stays behind the layer b
       'Kafka',
       'guard 2 ledger',
       'outbox',
-      'guard 3 inbox',
+      consumers[0].trace.layer,
       'Pub/Sub',
       'webhook',
       'delivery',
-      'guard 3 settlement',
+      ...consumers.slice(1).map(({ trace }) => trace.layer),
     ],
   );
   const times = rows.map((row) => row.slice(0, 12).trim()).filter((time) => /^\d/.test(time));
@@ -311,21 +325,24 @@ test('what each consumer has of an event is listed apart, with the rights of an 
     [txnId],
   );
   const read = async () => {
-    const { inboxRows, feedRows, isPastFeed } = (
-      await readEffects(store.open('triplock_auditor'), txnId)
-    ).events[0]!;
-    return { inboxRows, feedRows, isPastFeed };
+    const { events } = await readEffects(store.open('triplock_auditor'), txnId);
+    return consumers.map(({ trace: { rows, isPast } }) => [events[0]![rows], events[0]![isPast]]);
   };
-  assert.deepEqual(await read(), { inboxRows: 0, feedRows: 0, isPastFeed: false });
-  await store.open('triplock_settlement').query(
-    `WITH known AS (
-       INSERT INTO inbox (consumer, event_id, payload_hash, ordering_key, sequence)
-       VALUES ('settlement-feed', $1, '', $1, 1)
-     )
-     INSERT INTO cursors VALUES ('settlement-feed', $1, 1)`,
-    [txnId],
-  );
-  assert.deepEqual(await read(), { inboxRows: 0, feedRows: 1, isPastFeed: true });
-  await store.open().query('DELETE FROM settlement.inbox');
-  assert.deepEqual(await read(), { inboxRows: 0, feedRows: 0, isPastFeed: true });
+  const has = consumers.map((): [number, boolean] => [0, false]);
+  for (const [nth, { name, schema }] of consumers.entries()) {
+    assert.deepEqual(await read(), has);
+    await store.open(`triplock_${schema}`).query(
+      `WITH known AS (
+         INSERT INTO inbox (consumer, event_id, payload_hash, ordering_key, sequence)
+         VALUES ($2, $1, '', $1, 1)
+       )
+       INSERT INTO cursors VALUES ($2, $1, 1)`,
+      [txnId, name],
+    );
+    has[nth] = [1, true];
+    assert.deepEqual(await read(), has);
+    await store.open().query(`DELETE FROM ${schema}.inbox`);
+    has[nth] = [0, true];
+  }
+  assert.deepEqual(await read(), has);
 });

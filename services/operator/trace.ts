@@ -19,6 +19,7 @@ import {
   renderTable,
   style,
 } from '@triplock/command';
+import { consumers } from '@triplock/pipeline';
 import {
   describeCopyUntil,
   type EventRow,
@@ -271,17 +272,12 @@ function eventLines(event: EventRow): Line[] {
       what: `${type} ${state}${number}`,
     },
     { at: event.firstSeenAt, layer: 'Pub/Sub', what: `${seen} of event ${eventId}${last}` },
-    {
-      at: event.receivedAt,
-      layer: 'guard 3 inbox',
-      what: inboxOf(event.inboxRows, { isApplied: event.delivery !== null }),
-    },
+    ...consumers.map(({ trace }) => ({
+      at: event[trace.receivedAt],
+      layer: trace.layer,
+      what: inboxOf(event[trace.rows], { isApplied: event[trace.isPast] }),
+    })),
     { at: event.deliveredAt, layer: 'delivery', what: sent },
-    {
-      at: event.feedReceivedAt,
-      layer: 'guard 3 settlement',
-      what: inboxOf(event.feedRows, { isApplied: event.isPastFeed }),
-    },
   ];
 }
 

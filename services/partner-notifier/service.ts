@@ -1,5 +1,6 @@
 import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
 import { settings } from './config.ts';
+import { watch } from './watch/watch.ts';
 
 /** Sends partners signed webhooks about what became of their payments and refunds. */
 export const partnerNotifier = {
@@ -21,4 +22,5 @@ export const partnerNotifier = {
   ],
   metrics: ['triplock_notifier_', 'triplock_webhook_', 'triplock_webhooks_'],
   memoryMiB: 256,
+  watch,
 } as const satisfies ServiceDeclaration;

@@ -33,7 +33,7 @@ async function aFeed(context: TestContext) {
     return pubsub.client.topic(pubsub.topic).publishMessage(message);
   };
   const owner = store.open();
-  const batches = () => owner.query('SELECT gross, payments FROM settlement.batches');
+  const batches = () => owner.query('SELECT gross, payments FROM partners.settlement_batches');
   return { begin, publish, batches, owner, url: store.url('triplock_settlement') };
 }
 

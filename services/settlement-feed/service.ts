@@ -1,5 +1,7 @@
 import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
+import { rules } from './audit/rules.ts';
 import { settings } from './config.ts';
+import { watch } from './watch/watch.ts';
 
 /** Adds settled payments and refunds to the day's batch of each partner and currency. */
 export const settlementFeed = {
@@ -14,4 +16,6 @@ export const settlementFeed = {
   crashPoints: ['settlement.received', 'settlement.committed'],
   metrics: ['triplock_settlement_'],
   memoryMiB: 256,
+  rules,
+  watch,
 } as const satisfies ServiceDeclaration;

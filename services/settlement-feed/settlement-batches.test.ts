@@ -34,7 +34,7 @@ async function aFeed(context: TestContext) {
     const found = await rows<{ line: string }>(`
       SELECT format('%s %s %s: %s - %s = %s, %s + %s', partner_id, day, currency,
                     gross, refunds, net, payments, refund_count) AS line
-      FROM batches ORDER BY partner_id, day, currency`);
+      FROM partners.settlement_batches ORDER BY partner_id, day, currency`);
     return found.map(({ line }) => line);
   };
   return { ...consumer, rows, batches };
@@ -133,17 +133,17 @@ test('batches only grow, whoever asks, and the feed may do nothing else', async 
   await handle(messageOf(succeeded(aPayment())));
   const owner = store.open();
   for (const statement of [
-    'UPDATE settlement.batches SET gross = gross - 1',
-    `UPDATE settlement.batches SET currency = 'USD'`,
-    'DELETE FROM settlement.batches',
-    'TRUNCATE settlement.batches',
+    'UPDATE partners.settlement_batches SET gross = gross - 1',
+    `UPDATE partners.settlement_batches SET currency = 'USD'`,
+    'DELETE FROM partners.settlement_batches',
+    'TRUNCATE partners.settlement_batches',
   ]) {
     await assert.rejects(owner.query(statement), /batches only grow/, statement);
   }
   const feed = store.open('triplock_settlement');
   for (const statement of [
-    `UPDATE batches SET currency = 'USD'`,
-    'DELETE FROM batches',
+    `UPDATE partners.settlement_batches SET currency = 'USD'`,
+    'DELETE FROM partners.settlement_batches',
     'SELECT FROM ledger.transactions',
     'SELECT FROM notifier.deliveries',
   ]) {
@@ -176,7 +176,7 @@ test('what was settled before there was a feed is in its batches, and its events
   await migrate(store.url(), migrationSets);
 
   const batches = () =>
-    owner.query('SELECT day::text, gross, refunds, payments FROM settlement.batches');
+    owner.query('SELECT day::text, gross, refunds, payments FROM partners.settlement_batches');
   const expected = [{ day: '2026-03-04', gross: 750n, refunds: 0n, payments: 2n }];
   assert.deepEqual(await batches(), expected);
   const inbox = openInbox(store.open('triplock_settlement'), 'settlement-feed');
@@ -200,7 +200,8 @@ async function aFeedByRelay(context: TestContext) {
   const store = await createTestDatabase(context);
   const { database, relay } = await store.openByRelay('triplock_settlement');
   const past = store.open('triplock_settlement');
-  const stored = () => past.query('SELECT gross, refunds, payments, refund_count FROM batches');
+  const stored = () =>
+    past.query('SELECT gross, refunds, payments, refund_count FROM partners.settlement_batches');
   return { relay, inbox: openInbox(database, 'settlement-feed'), stored };
 }
 

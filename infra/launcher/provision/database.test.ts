@@ -12,6 +12,8 @@ import {
   openForCommand,
 } from '@triplock/postgres';
 import { createTestDatabase, testNamespace, testPart } from '@triplock/testing';
+import { auditOf } from '@triplock/testing/test';
+import { consumers } from '@triplock/pipeline';
 import { CommandError } from '@triplock/command';
 import { declarations } from '../services.ts';
 import { databaseUrls, provisionDatabase, withDatabase } from './database.ts';
@@ -81,8 +83,15 @@ const insertPayment = 'INSERT INTO ledger.transactions (txn_id) VALUES (gen_rand
 const readSecrets = 'SELECT secrets FROM partners.webhook_endpoints';
 const readKeys = 'SELECT FROM partners.api_keys';
 
+type RoleOfConsumer = `triplock_${(typeof consumers)[number]['schema']}`;
+const ofConsumers = await Promise.all(
+  consumers.map(async ({ name, schema }) => {
+    return [`triplock_${schema}` as const, (await auditOf(name)).denied] as const;
+  }),
+);
+
 /** What each role is refused: nothing of these is its work, and some is that of its neighbour. */
-const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
+const ofOthers: Readonly<Record<Exclude<DatabaseRole, RoleOfConsumer>, readonly string[]>> = {
   triplock_ledger: [
     `UPDATE ledger.outbox SET state = 'published'`,
     'UPDATE ledger.outbox_leases SET epoch = epoch + 1',
@@ -116,21 +125,13 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     insertPayment,
     'SELECT FROM ledger.outbox',
     'SELECT FROM notifier.deliveries',
-    'INSERT INTO settlement.batches DEFAULT VALUES',
+    'INSERT INTO partners.settlement_batches DEFAULT VALUES',
     'INSERT INTO partners.api_keys DEFAULT VALUES',
     `SELECT partners.lock_webhook_endpoints('acme')`,
     readSecrets,
   ],
   triplock_claims: ['SELECT FROM ledger.transactions', 'DELETE FROM claims.claims', readKeys],
   triplock_partners: ['SELECT FROM ledger.transactions', 'SELECT FROM claims.claims'],
-  triplock_notifier: [
-    'SELECT FROM ledger.transactions',
-    'UPDATE notifier.deliveries SET body = body',
-    'DELETE FROM notifier.deliveries',
-    'DELETE FROM notifier.inbox',
-    'SELECT FROM settlement.batches',
-    readKeys,
-  ],
   triplock_operator: [
     insertPayment,
     `UPDATE ledger.transactions SET state = 'succeeded'`,
@@ -154,13 +155,6 @@ const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
     'SELECT FROM console.sessions',
     'INSERT INTO console.sessions DEFAULT VALUES',
     readSecrets,
-  ],
-  triplock_settlement: [
-    'SELECT FROM ledger.transactions',
-    'DELETE FROM settlement.batches',
-    'DELETE FROM settlement.inbox',
-    'SELECT FROM notifier.deliveries',
-    readKeys,
   ],
   triplock_auditor: [
     insertPayment,
@@ -204,7 +198,11 @@ const ofRoles = (own: DatabaseRole, other: DatabaseRole) => [
   `SET ROLE ${other}`,
 ];
 
-const roles = Object.keys(forbidden) as DatabaseRole[];
+const forbidden = new Map<DatabaseRole, readonly string[]>([
+  ...(Object.entries(ofOthers) as [DatabaseRole, readonly string[]][]),
+  ...ofConsumers,
+]);
+const roles = [...forbidden.keys()];
 
 test('each role is refused what is not its work, and nobody makes schemas, temporary tables, locks by number or large objects', async (context) => {
   const store = await createTestDatabase(context);
@@ -213,7 +211,7 @@ test('each role is refused what is not its work, and nobody makes schemas, tempo
   for (const role of roles) {
     const database = store.open(role);
     const other = roles[(roles.indexOf(role) + 1) % roles.length]!;
-    for (const statement of [...forbidden[role], ...everywhere, ...ofRoles(role, other)]) {
+    for (const statement of [...forbidden.get(role)!, ...everywhere, ...ofRoles(role, other)]) {
       await assert.rejects(database.query(statement), denied, `${role}: ${statement}`);
     }
   }

@@ -134,9 +134,7 @@ async function found(names: Names): Promise<string[]> {
   });
   const resources = [
     `topics/${names.eventsTopic}`,
-    `subscriptions/${names.subscriptions['partner-notifier']}`,
-    `subscriptions/${names.subscriptions['settlement-feed']}`,
-    `subscriptions/${names.subscriptions.auditor}`,
+    ...Object.values(names.subscriptions).map((name) => `subscriptions/${name}`),
   ];
   const pubsub: string[] = [];
   for (const name of resources) {

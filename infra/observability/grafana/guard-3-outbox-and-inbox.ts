@@ -1,10 +1,11 @@
 import { greatest, halfAndMost, lines, numbers, rate, type Dashboard } from './dashboard.ts';
+import { watchedConsumers } from './watched-consumers.ts';
 
-const consumers = [
-  { prefix: 'triplock_notifier', name: 'Notifier' },
-  { prefix: 'triplock_settlement', name: 'Settlement feed' },
+/** Whoever receives events; the auditor admits none by an inbox, and sees every copy. */
+const receivers = [
+  ...watchedConsumers.map(({ prefix, panels }) => ({ prefix, name: panels.title })),
   { prefix: 'triplock_auditor', name: 'Auditor' },
-] as const;
+];
 
 /** Guard 3: outbox and inbox, and the webhooks that come of them. */
 export const guard3: Dashboard = {
@@ -103,14 +104,10 @@ export const guard3: Dashboard = {
           unit: 'reqps',
           queries: [
             { ...rate('triplock_outbox_reaped_total', { by: 'service' }), legend: 'outbox' },
-            {
-              ...rate('triplock_notifier_reaped_total', { by: 'what' }),
-              legend: 'notifier: {{what}}',
-            },
-            {
-              ...rate('triplock_settlement_reaped_total', { by: 'service' }),
-              legend: 'settlement: inbox',
-            },
+            ...watchedConsumers.map(({ prefix, panels: { reaped } }) => ({
+              ...rate(`${prefix}_reaped_total`, { by: reaped.by }),
+              legend: reaped.legend,
+            })),
           ],
         }),
       ],
@@ -118,7 +115,7 @@ export const guard3: Dashboard = {
     {
       title: 'Inboxes',
       panels: [
-        ...consumers.map(({ prefix, name }) =>
+        ...receivers.map(({ prefix, name }) =>
           lines({
             title: `${name}: events`,
             description:
@@ -127,7 +124,7 @@ export const guard3: Dashboard = {
             queries: [rate(`${prefix}_events_total`, { by: 'outcome' })],
           }),
         ),
-        ...consumers.map(({ prefix, name }) =>
+        ...receivers.map(({ prefix, name }) =>
           lines({
             title: `${name}: time of an event`,
             description: 'From arrival to ack or nack.',
@@ -139,13 +136,13 @@ export const guard3: Dashboard = {
           title: 'In hand',
           description: 'Messages received and neither acknowledged nor given back yet.',
           unit: 'short',
-          queries: consumers.map(({ prefix, name }) => greatest(`${prefix}_events_in_hand`, name)),
+          queries: receivers.map(({ prefix, name }) => greatest(`${prefix}_events_in_hand`, name)),
         }),
         lines({
           title: 'Oldest in hand',
           description: 'How long ago the oldest of them was published.',
           unit: 's',
-          queries: consumers.map(({ prefix, name }) =>
+          queries: receivers.map(({ prefix, name }) =>
             greatest(`${prefix}_events_oldest_seconds`, name),
           ),
         }),
@@ -154,7 +151,7 @@ export const guard3: Dashboard = {
           description:
             'Messages that are not valid events, by reason. They are kept aside and have no effect.',
           unit: 'reqps',
-          queries: consumers.map(({ prefix, name }) => ({
+          queries: receivers.map(({ prefix, name }) => ({
             ...rate(`${prefix}_refused_messages_total`, { by: 'reason' }),
             legend: `${name}: {{reason}}`,
           })),

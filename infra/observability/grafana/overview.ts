@@ -1,4 +1,5 @@
 import { greatest, halfAndMost, lines, numbers, rate, table, type Dashboard } from './dashboard.ts';
+import { watchedConsumers } from './watched-consumers.ts';
 
 /** Is all well, and if not, where. */
 export const overview: Dashboard = {
@@ -137,8 +138,9 @@ export const overview: Dashboard = {
         }),
         ...red('Worker', 'batches of a partition', 'triplock_worker_batch_seconds'),
         ...red('Dispatcher', 'publishes of a bucket', 'triplock_dispatcher_publish_seconds'),
-        ...red('Notifier', 'webhook attempts', 'triplock_webhook_attempt_seconds'),
-        ...red('Settlement feed', 'events', 'triplock_settlement_handle_seconds'),
+        ...watchedConsumers.flatMap(({ panels: { title, duration } }) =>
+          red(title, duration.of, duration.metric),
+        ),
         ...red('Auditor', 'events', 'triplock_auditor_handle_seconds'),
         table({
           title: 'Auditor: duration by check',

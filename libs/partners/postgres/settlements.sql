@@ -1,12 +1,12 @@
 -- Settlement batches as partners see them.
 
 -- name: listSettlements
--- A partner's settlement batches of one day, as the settlement feed has added them up.
+-- A partner's settlement batches of one day, as they were added up.
 --
 -- $1 partner id, $2 day.
 -- A row: one currency. No row: nothing of the partner succeeded on that day.
 SELECT day::text AS date, currency, gross, refunds, net, payments, refund_count AS "refundCount"
-FROM settlement.batches
+FROM partners.settlement_batches
 WHERE partner_id = $1 AND day = $2::date
 ORDER BY currency
 
@@ -20,7 +20,7 @@ SELECT currency,
        coalesce(sum(net) FILTER (WHERE day < $2::date), 0)::bigint AS settled,
        coalesce(sum(net) FILTER (WHERE day >= $2::date), 0)::bigint AS open,
        sum(refunds)::bigint AS refunds
-FROM settlement.batches
+FROM partners.settlement_batches
 WHERE partner_id = $1
 GROUP BY currency
 ORDER BY currency

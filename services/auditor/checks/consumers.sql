@@ -31,44 +31,17 @@ AND NOT EXISTS (
   OFFSET 0
 )
 
--- name: settlement_missing
--- Events that are marked as published and that the settlement feed has neither applied, by its
--- cursor, nor kept early. A key conflict, which has no sequence, adds nothing to a batch.
-SELECT outbox.event_id::text AS id, outbox.published_at AS since
-FROM ledger.outbox
-LEFT JOIN LATERAL (
-  SELECT last_sequence FROM settlement.cursors
-  WHERE consumer = 'settlement-feed' AND ordering_key = outbox.payment_id OFFSET 0
-) AS cursors ON true
-WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
-  AND outbox.sequence > coalesce(cursors.last_sequence, 0)
-  AND NOT EXISTS (
-    SELECT FROM settlement.early_events
-    WHERE early_events.consumer = 'settlement-feed' AND early_events.event_id = outbox.event_id
-    OFFSET 0
-  )
-
 -- name: event_early
 -- Events that a consumer keeps until the one before came. That one is in flight like any other, or
 -- another check names it; nobody outside is waited for.
 SELECT event_id::text AS id, min(kept_at) AS since
-FROM (
-  SELECT event_id, kept_at FROM notifier.early_events AS early
-  WHERE NOT EXISTS (
-    SELECT FROM notifier.cursors
-    WHERE cursors.consumer = early.consumer AND cursors.ordering_key = early.ordering_key
-      AND cursors.last_sequence >= early.sequence
-    OFFSET 0
-  )
-  UNION ALL
-  SELECT event_id, kept_at FROM settlement.early_events AS early
-  WHERE NOT EXISTS (
-    SELECT FROM settlement.cursors
-    WHERE cursors.consumer = early.consumer AND cursors.ordering_key = early.ordering_key
-      AND cursors.last_sequence >= early.sequence
-    OFFSET 0
-  )
-) AS early
+FROM consumers.early_events AS early
+WHERE NOT EXISTS (
+  SELECT FROM consumers.cursors
+  WHERE cursors.consumer = early.consumer AND cursors.ordering_key = early.ordering_key
+    AND cursors.last_sequence >= early.sequence
+  OFFSET 0
+)
 GROUP BY event_id
 
 -- name: delivery_waiting
@@ -111,10 +84,7 @@ WHERE because = 'parked'
 -- Events that a consumer applied and that are not in the outbox, or with other bytes than the
 -- auditor received. One that left the outbox by age was seen by the auditor.
 WITH inbox AS MATERIALIZED (
-  SELECT event_id, payload_hash, received_at FROM notifier.inbox
-  WHERE received_at >= $1 AND received_at < $2
-  UNION ALL
-  SELECT event_id, payload_hash, received_at FROM settlement.inbox
+  SELECT event_id, payload_hash, received_at FROM consumers.inbox
   WHERE received_at >= $1 AND received_at < $2
 ), doubtful AS MATERIALIZED (
   -- Few, and only these are worth a closer look.
@@ -143,11 +113,7 @@ GROUP BY event_id
 -- name: inbox_altered
 -- Events of which a consumer received copies with other bytes.
 SELECT event_id::text AS id, min(first_seen) AS since
-FROM (
-  SELECT event_id, first_seen FROM notifier.altered_copies
-  UNION ALL
-  SELECT event_id, first_seen FROM settlement.altered_copies
-) AS altered
+FROM consumers.altered_copies
 GROUP BY event_id
 
 -- name: cursor_differs_from_inbox
@@ -157,16 +123,10 @@ GROUP BY event_id
 -- itself.
 --
 -- A cursor has no time, so each is looked up by its payment, once for all three questions.
-WITH inbox AS NOT MATERIALIZED (
-  SELECT 'partner-notifier' AS consumer, ordering_key, sequence, received_at
-  FROM notifier.inbox WHERE consumer = 'partner-notifier'
-  UNION ALL
-  SELECT 'settlement-feed', ordering_key, sequence, received_at
-  FROM settlement.inbox WHERE consumer = 'settlement-feed'
-), cursors AS MATERIALIZED (
+WITH cursors AS MATERIALIZED (
   SELECT consumer, ordering_key, last_sequence
   FROM (
-    SELECT ordering_key FROM inbox WHERE received_at >= $1 AND received_at < $2
+    SELECT ordering_key FROM consumers.inbox WHERE received_at >= $1 AND received_at < $2
     UNION
     SELECT payment_id FROM ledger.outbox
     WHERE state = 'published' AND published_at >= $1 AND published_at < $2
@@ -174,20 +134,13 @@ WITH inbox AS NOT MATERIALIZED (
     SELECT txn_id FROM auditor.settled_between($1, $2)
   ) AS payments (id)
   CROSS JOIN LATERAL (
-    SELECT * FROM notifier.cursors WHERE consumer = 'partner-notifier' AND ordering_key = id
-    UNION ALL
-    SELECT * FROM settlement.cursors WHERE consumer = 'settlement-feed' AND ordering_key = id
-    OFFSET 0
+    SELECT * FROM consumers.cursors WHERE ordering_key = id OFFSET 0
   ) AS cursors
-), inbox_horizons AS (
-  SELECT consumer, reaped_before FROM notifier.inbox_horizons
-  UNION ALL
-  SELECT consumer, reaped_before FROM settlement.inbox_horizons
 )
 SELECT ordering_key::text AS id, min(since) AS since
 FROM (
   SELECT inbox.ordering_key, inbox.received_at AS since
-  FROM inbox
+  FROM consumers.inbox
   WHERE inbox.received_at >= $1 AND inbox.received_at < $2 AND inbox.sequence IS NOT NULL
     AND NOT EXISTS (
       SELECT FROM cursors
@@ -206,7 +159,7 @@ FROM (
         AND applied.ordering_key = outbox.payment_id AND applied.sequence = outbox.sequence
     )
     AND NOT EXISTS (
-      SELECT FROM inbox_horizons
+      SELECT FROM consumers.inbox_horizons
       WHERE inbox_horizons.consumer = cursors.consumer
         AND outbox.created_at < inbox_horizons.reaped_before
     )
@@ -259,18 +212,17 @@ FROM (
     UNION ALL
     SELECT 'notifier.deliveries', 0, 0, reaped_before FROM notifier.deliveries_horizon
     UNION ALL
-    SELECT 'notifier.inbox/' || consumer, last_sequence, 0, NULL FROM notifier.cursors
-    UNION ALL
-    SELECT 'notifier.inbox/' || consumer, -1, 0, NULL FROM notifier.inbox WHERE sequence IS NOT NULL
-    UNION ALL
-    SELECT 'notifier.inbox/' || consumer, 0, events, reaped_before FROM notifier.inbox_horizons
-    UNION ALL
-    SELECT 'settlement.inbox/' || consumer, last_sequence, 0, NULL FROM settlement.cursors
-    UNION ALL
-    SELECT 'settlement.inbox/' || consumer, -1, 0, NULL
-    FROM settlement.inbox WHERE sequence IS NOT NULL
-    UNION ALL
-    SELECT 'settlement.inbox/' || consumer, 0, events, reaped_before FROM settlement.inbox_horizons
+    -- By the schema that an inbox is in, and its consumer.
+    SELECT split_part(tableoid::regclass::text, '.', 1) || '.inbox/' || consumer,
+           missing, removed, before
+    FROM (
+      SELECT tableoid, consumer, last_sequence AS missing, 0 AS removed, NULL::timestamptz AS before
+      FROM consumers.cursors
+      UNION ALL
+      SELECT tableoid, consumer, -1, 0, NULL FROM consumers.inbox WHERE sequence IS NOT NULL
+      UNION ALL
+      SELECT tableoid, consumer, 0, events, reaped_before FROM consumers.inbox_horizons
+    ) AS inbox
   ) AS counted
   GROUP BY name
 ) AS tables
@@ -453,6 +405,24 @@ SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, s
 FROM auditor.waiting_deliveries
 WHERE because = 'failed'
 
+-- --- checks, by npm run generate: of what one consumer did, from its audit/checks.sql
+-- name: settlement_missing
+-- Events that are marked as published and that the settlement feed has neither applied, by its
+-- cursor, nor kept early. A key conflict, which has no sequence, adds nothing to a batch.
+SELECT outbox.event_id::text AS id, outbox.published_at AS since
+FROM ledger.outbox
+LEFT JOIN LATERAL (
+  SELECT last_sequence FROM settlement.cursors
+  WHERE consumer = 'settlement-feed' AND ordering_key = outbox.payment_id OFFSET 0
+) AS cursors ON true
+WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
+  AND outbox.sequence > coalesce(cursors.last_sequence, 0)
+  AND NOT EXISTS (
+    SELECT FROM settlement.early_events
+    WHERE early_events.consumer = 'settlement-feed' AND early_events.event_id = outbox.event_id
+    OFFSET 0
+  )
+
 -- name: settlement_differs_from_ledger
 -- Partner, UTC day and currency of which the settlement batch is not what the ledger settled, to
 -- the minor unit, of days that end in the window. Left out is what the feed has still to apply;
@@ -483,7 +453,7 @@ WITH unapplied AS MATERIALIZED (
     AND NOT EXISTS (SELECT FROM unapplied WHERE unapplied.txn_id = transactions.txn_id)
   GROUP BY 1, 2, 3
 ), batches AS (
-  SELECT * FROM settlement.batches
+  SELECT * FROM partners.settlement_batches
   WHERE day >= ($1::timestamptz AT TIME ZONE 'UTC')::date
     AND day < ($2::timestamptz AT TIME ZONE 'UTC')::date
 )
@@ -494,3 +464,5 @@ FULL JOIN batches USING (partner_id, day, currency)
 WHERE (settled.gross, settled.refunds, settled.payments, settled.refund_count)
   IS DISTINCT FROM
   (batches.gross, batches.refunds, batches.payments, batches.refund_count)
+
+-- --- end of checks

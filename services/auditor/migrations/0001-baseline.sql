@@ -145,17 +145,8 @@ CREATE INDEX published_altered ON published (event_id) WHERE altered > 0;
 -- Messages that are no event, in the form that every consumer has. The other tables of an inbox the
 -- auditor has not: it applies nothing and counts every copy, which is just what an inbox is there to
 -- keep away.
-CREATE TABLE refused_messages (
-  consumer text NOT NULL,
-  message_id text NOT NULL,
-  reason text NOT NULL,
-  detail text NOT NULL,
-  data bytea NOT NULL,
-  -- Not jsonb, which refuses a NUL.
-  attributes json NOT NULL,
-  first_seen timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (consumer, message_id)
-);
+CREATE TABLE refused_messages (PRIMARY KEY (message_id, consumer))
+INHERITS (consumers.refused_messages);
 
 -- What the provider itself says it charged and gave back, as its lists showed it: the other side of
 -- the ledger. It is a copy, and can be read again whole at any time.
@@ -624,9 +615,7 @@ LANGUAGE sql STABLE AS $$
   FROM (
     (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
      UNION ALL
-     SELECT event_id FROM notifier.inbox WHERE received_at >= since AND received_at < until
-     UNION ALL
-     SELECT event_id FROM settlement.inbox WHERE received_at >= since AND received_at < until
+     SELECT event_id FROM consumers.inbox WHERE received_at >= since AND received_at < until
      UNION ALL
      SELECT event_id FROM notifier.deliveries
      WHERE created_at >= since AND created_at < until AND ordinal = 1)
@@ -650,9 +639,7 @@ LANGUAGE sql STABLE AS $$
     (SELECT event_id FROM ledger.outbox
      WHERE state = 'published' AND published_at >= since AND published_at < until
      UNION ALL
-     SELECT event_id FROM notifier.inbox WHERE received_at >= since AND received_at < until
-     UNION ALL
-     SELECT event_id FROM settlement.inbox WHERE received_at >= since AND received_at < until)
+     SELECT event_id FROM consumers.inbox WHERE received_at >= since AND received_at < until)
     EXCEPT SELECT event_id FROM about
   ) AS others
   CROSS JOIN LATERAL (
@@ -681,24 +668,18 @@ LANGUAGE sql STABLE AS $$
   ) AS deliveries
 $$;
 
--- Of both consumers, each by the name under which it has its inbox.
+-- Of every consumer, by the name under which it has its inbox. An event that not all of them received
+-- then is looked up, for what others did at another time.
 CREATE FUNCTION applied_of(since timestamptz, until timestamptz)
 RETURNS TABLE (consumer text, event_id uuid, ordering_key uuid, sequence integer)
 LANGUAGE sql STABLE AS $$
-  WITH notified AS NOT MATERIALIZED (
-    SELECT event_id, ordering_key, sequence FROM notifier.inbox
-    WHERE consumer = 'partner-notifier'
-      AND received_at >= since - interval '1 minute' AND received_at < until + interval '1 minute'
-  ), settled AS NOT MATERIALIZED (
-    SELECT event_id, ordering_key, sequence FROM settlement.inbox
-    WHERE consumer = 'settlement-feed'
-      AND received_at >= since - interval '1 minute' AND received_at < until + interval '1 minute'
+  WITH about AS NOT MATERIALIZED (
+    SELECT consumer, event_id, ordering_key, sequence FROM consumers.inbox
+    WHERE received_at >= since - interval '1 minute' AND received_at < until + interval '1 minute'
   )
-  SELECT 'partner-notifier', * FROM notified
+  SELECT * FROM about
   UNION ALL
-  SELECT 'settlement-feed', * FROM settled
-  UNION ALL
-  SELECT 'partner-notifier', inbox.*
+  SELECT inbox.*
   FROM (
     (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
      UNION ALL
@@ -707,22 +688,16 @@ LANGUAGE sql STABLE AS $$
      UNION ALL
      SELECT event_id FROM notifier.deliveries
      WHERE created_at >= since AND created_at < until AND ordinal = 1)
-    EXCEPT SELECT event_id FROM notified
+    EXCEPT
+    SELECT event_id FROM about
+    GROUP BY event_id HAVING count(*) >= (SELECT known.consumers FROM consumers.known)
   ) AS others
   CROSS JOIN LATERAL (
-    SELECT event_id, ordering_key, sequence FROM notifier.inbox
-    WHERE consumer = 'partner-notifier' AND inbox.event_id = others.event_id OFFSET 0
-  ) AS inbox
-  UNION ALL
-  SELECT 'settlement-feed', inbox.*
-  FROM (
-    SELECT event_id FROM ledger.outbox
-    WHERE state = 'published' AND published_at >= since AND published_at < until
-    EXCEPT SELECT event_id FROM settled
-  ) AS others
-  CROSS JOIN LATERAL (
-    SELECT event_id, ordering_key, sequence FROM settlement.inbox
-    WHERE consumer = 'settlement-feed' AND inbox.event_id = others.event_id OFFSET 0
+    SELECT consumer, event_id, ordering_key, sequence FROM consumers.inbox
+    WHERE inbox.event_id = others.event_id AND NOT (
+      received_at >= since - interval '1 minute' AND received_at < until + interval '1 minute'
+    )
+    OFFSET 0
   ) AS inbox
 $$;
 

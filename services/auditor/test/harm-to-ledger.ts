@@ -1,18 +1,12 @@
 import { deriveEventId } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
+import { add, alter, change, paid, refund, refundOfPaid, remove } from '@triplock/testing/test';
 import {
   aCardScene,
-  add,
-  alter,
   bookAtProvider,
   captured,
   card,
-  change,
   disputed,
-  paid,
-  refund,
-  refundOfPaid,
-  remove,
   type CardPart,
   type Harm,
   type Rows,

@@ -4,7 +4,6 @@ import { aPayment, aRefund } from '@triplock/testing';
 import {
   add,
   change,
-  disputed,
   eventOfPaid,
   eventOfRefund,
   paid,
@@ -13,14 +12,13 @@ import {
   paidSequence,
   refund,
   refundEvent,
-  refundOfEvent,
   refundInOrder,
+  refundOfEvent,
   remove,
-  type Harm,
-  type Rows,
-} from './harm.ts';
+  succeededEvent,
+} from '@triplock/testing/test';
+import { disputed, type Harm, type Rows } from './harm.ts';
 import { askedCard } from './harm-to-ledger.ts';
-import { succeededEvent } from './whole-system.ts';
 
 const loserOf = (winner: AcceptedPayment) =>
   aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });

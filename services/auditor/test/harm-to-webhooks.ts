@@ -1,20 +1,14 @@
 import { aPayment } from '@triplock/testing';
 import {
-  add,
   aPartner,
-  aWebhook,
-  aWish,
+  add,
   bothEvents,
   change,
-  endpointOf,
   paidEvent,
-  itsEndpoint,
   remove,
-  untried,
-  type Harm,
-  type Rows,
-} from './harm.ts';
-import { succeededEvent } from './whole-system.ts';
+  succeededEvent,
+} from '@triplock/testing/test';
+import { aWebhook, aWish, endpointOf, itsEndpoint, untried, type Harm, type Rows } from './harm.ts';
 
 /** A delivery that left by age, of a partner that has no other. */
 export const reapedOf: Rows = {

@@ -1,118 +1,18 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { PaymentEvent } from '@triplock/contracts';
 import {
   deriveDisputeEventId,
   type AcceptedPayment,
   type AcceptedFollowUp,
 } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
-import { succeededEvent, type System } from './whole-system.ts';
+import type * as harm from '@triplock/testing/test';
+import { aPartner, succeededEvent } from '@triplock/testing/test';
+import type { System } from './whole-system.ts';
 
-/** A payment and a partial refund of it that went all the way, to be harmed. */
-export type Scene = {
-  system: System;
-  paid: AcceptedPayment;
-  refund: AcceptedFollowUp;
-  /** The events of the two. */
-  paidEvent: PaymentEvent;
-  refunded: PaymentEvent;
-};
-
-export async function aScene(system: System): Promise<Scene> {
-  const paid = aPayment({ amount: 1_250n });
-  const refund = aRefund(paid, { amount: 250n });
-  await system.pay(paid);
-  const refunded = await system.giveBack(refund, 2);
-  return { system, paid, refund, paidEvent: succeededEvent(paid), refunded };
-}
-
-/** Something that a check exists to see, done to what was well. */
-export type Harm = {
-  /**
-   * What it changes: a column as `schema.table.column`, or a row that is put in as `+schema.table`
-   * or taken out as `-schema.table`. Absent where it is several things at once, or a hop left out.
-   */
-  of?: string;
-  /** Does it, and gives the id that must be named for it. */
-  harm(scene: Scene): Promise<string>;
-};
-
-/** Rows to be harmed: those whose column `by` is the `key`, and the id that is named for it. */
-export type Rows = {
-  by: string;
-  find(scene: Scene): Promise<{ key: string; id: string }>;
-};
-
-export function rowsBy(by: string, keyOf: (scene: Scene) => string, idOf = keyOf): Rows {
-  return { by, find: (scene) => Promise.resolve({ key: keyOf(scene), id: idOf(scene) }) };
-}
-
-const paidId = ({ paid }: Scene) => paid.txnId;
-const refundId = ({ refund }: Scene) => refund.txnId;
-const paidEventId = ({ paidEvent }: Scene) => paidEvent.event_id;
-const refundEventId = ({ refunded }: Scene) => refunded.event_id;
-
-export const paid = rowsBy('txn_id', paidId);
-export const refund = rowsBy('txn_id', refundId);
-/** The row of a transaction, where it is the other one or an event that is named. */
-export const refundOfPaid = rowsBy('txn_id', refundId, paidId);
-export const paidOfEvent = rowsBy('txn_id', paidId, paidEventId);
-export const refundOfEvent = rowsBy('txn_id', refundId, refundEventId);
-/** The row of an event, and where its transaction is named. */
-export const paidEvent = rowsBy('event_id', paidEventId);
-export const refundEvent = rowsBy('event_id', refundEventId);
-/** Harms the rows of the events of both a payment and a refund, one at a time. */
-export const bothEvents = (harmOf: (rows: Rows) => Harm) => [
-  harmOf(paidEvent),
-  harmOf(refundEvent),
-];
-export const eventOfPaid = rowsBy('event_id', paidEventId, paidId);
-export const eventOfRefund = rowsBy('event_id', refundEventId, refundId);
-/** The event of the refund, where the payment that orders it is named. */
-export const refundInOrder = rowsBy('event_id', refundEventId, paidId);
-/** What is ordered by the payment: its events, or a consumer's cursor. */
-export const paidSequence = rowsBy('payment_id', paidId);
-export const paidOrder = rowsBy('ordering_key', paidId);
-
-/**
- * Changes a column, `schema.table.column`, to what an expression of SQL gives; `along` are settings
- * that a constraint makes go with it.
- */
-export function change(column: string, value: string, rows: Rows, along?: string): Harm {
-  const [schema, table, name] = column.split('.');
-  const settings = [`${name} = ${value}`, ...(along === undefined ? [] : [along])].join(', ');
-  return harmRows(column, `UPDATE ${schema}.${table} SET ${settings}`, rows);
-}
-
-/** Takes rows out of a table, `schema.table`. */
-export function remove(table: string, rows: Rows): Harm {
-  return harmRows(`-${table}`, `DELETE FROM ${table}`, rows);
-}
-
-/** Does several things to rows at once, which no column stands for. */
-export function alter(statement: string, rows: Rows): Harm {
-  return harmRows(undefined, statement, rows);
-}
-
-function harmRows(of: string | undefined, statement: string, rows: Rows): Harm {
-  const harm: Harm['harm'] = async (scene) => {
-    const { key, id } = await rows.find(scene);
-    await scene.system.break(`${statement} WHERE ${rows.by} = $1`, [key]);
-    return id;
-  };
-  return of === undefined ? { harm } : { of, harm };
-}
-
-/** Puts a row into a table, `schema.table`, that nothing else accounts for. */
-export function add(table: string, harm: Harm['harm']): Harm {
-  return { of: `+${table}`, harm };
-}
-
-let partners = 0;
-
-/** The name of a partner that has nothing else. */
-export const aPartner = (what: string) => `${what}-${(partners += 1)}`;
+/** What the auditor's own harms are of: a system of which they know every hop. */
+export type Harm = harm.Harm<System>;
+export type Rows = harm.Rows<System>;
 
 /** A webhook of a partner of its own that is left in such a state. */
 export const aWebhook = (state: 'pending' | 'parked' | 'failed', then = ''): Harm => ({

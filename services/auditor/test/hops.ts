@@ -11,7 +11,9 @@ import { authorizedEvent, type Ledger, type FollowUps } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedFollowUp, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import type { TestDatabase } from '@triplock/testing';
+import { settledAt } from '@triplock/testing/test';
 import { recordPublished } from '../published.ts';
+import { auditedConsumers } from './consumers.ts';
 
 export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 
@@ -24,18 +26,32 @@ export function ownersOf(store: TestDatabase) {
     ledger: store.open('triplock_ledger'),
     dispatcher: store.open('triplock_dispatcher'),
     notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
     auditor: store.open('triplock_auditor'),
     admin: store.open(),
+    /** Of every consumer by its name. */
+    consumers: new Map<string, Database>(
+      auditedConsumers.map(({ name, schema }) => [name, store.open(`triplock_${schema}`)]),
+    ),
   };
 }
 
 /** What the subscribers do with an event. */
 export function eventHops(owners: Owners) {
+  const hops = new Map<string, ReturnType<typeof inboxHop>>(
+    auditedConsumers.map(({ name, effect }) => [
+      name,
+      inboxHop(owners.consumers.get(name)!, name, effect),
+    ]),
+  );
+  const consume = (consumer: string, event: PaymentEvent) => hops.get(consumer)!(event);
   return {
+    consume,
+    /** Gives it to all of them. */
+    consumeAll: async (event: PaymentEvent) => {
+      for (const consumer of hops.keys()) await consume(consumer, event);
+    },
     see: (event: PaymentEvent) => recordPublished(owners.auditor, [received(event)]),
-    notify: inboxHop(owners.notifier, 'partner-notifier', notify),
-    addUp: inboxHop(owners.settlement, 'settlement-feed', addUp),
+    notify: (event: PaymentEvent) => consume('partner-notifier', event),
     deliver: (eventId: EventId) => owners.notifier.query(deliverSql, [eventId]),
     /**
      * Leaves a delivery as one that its partner's server refused once and that is tried again, as
@@ -57,18 +73,6 @@ function inboxHop(database: Database, consumer: string, effect: Effect<PaymentEv
     return outcome!;
   };
 }
-
-const notify: Effect<PaymentEvent> = async (tx, events) => {
-  for (const { payload } of events) {
-    const { event_id: eventId, partner_id: partner, txn_id: txnId } = payload;
-    const { type, timestamp, sequence, data } = payload;
-    const body = JSON.stringify({ type, timestamp, sequence, data });
-    await tx.query(
-      'INSERT INTO deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)',
-      [eventId, partner, txnId, body],
-    );
-  }
-};
 
 /** What the sender does about a webhook that arrives at the first attempt. */
 const deliverSql = `
@@ -102,26 +106,6 @@ const failSql = `
   FROM (SELECT $1::uuid AS event_id) AS harmed
   LEFT JOIN notifier.delivery_attempts AS last USING (event_id)
   WHERE deliveries.event_id = harmed.event_id`;
-
-const addSql = `
-  INSERT INTO batches AS known (partner_id, day, currency, gross, refunds, payments, refund_count)
-  VALUES ($1, ($2::timestamptz AT TIME ZONE 'UTC')::date, $3, $4, $5, $6, $7)
-  ON CONFLICT (partner_id, day, currency) DO UPDATE SET
-    gross = known.gross + $4, refunds = known.refunds + $5,
-    payments = known.payments + $6, refund_count = known.refund_count + $7`;
-
-const addUp: Effect<PaymentEvent> = async (tx, events) => {
-  for (const { payload } of events) {
-    const { type, partner_id: partner, timestamp, data } = payload;
-    const { amount, currency } = data;
-    if (type === 'payment.succeeded') {
-      await tx.query(addSql, [partner, timestamp, currency, amount, 0, 1, 0]);
-    }
-    if (type === 'refund.succeeded') {
-      await tx.query(addSql, [partner, timestamp, currency, 0, amount, 0, 1]);
-    }
-  }
-};
 
 /** An event as an inbox gets it. */
 function received(event: PaymentEvent): ReceivedEvent<PaymentEvent> {
@@ -198,9 +182,4 @@ export function cardHops(ledger: Ledger, refunds: FollowUps) {
       ];
     },
   };
-}
-
-/** When what was accepted then is settled here. */
-export function settledAt(accepted: Pick<AcceptedPayment, 'acceptedAt'>): Date {
-  return new Date(accepted.acceptedAt.getTime() + 5);
 }

@@ -11,6 +11,7 @@ import type { AcceptedPayment, AcceptedFollowUp, EventId, TxnId } from '@triploc
 import type { Database } from '@triplock/postgres';
 import type { ProviderJournal } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
+import { settledAt, succeededEvent } from '@triplock/testing/test';
 import type { Offsets, ReceivedRecord } from '@triplock/transport';
 import type { Auditor } from '../audit.ts';
 import type { LagReaders } from '../kafka-retention.ts';
@@ -20,7 +21,7 @@ import { openJournalCopy } from '../provider-journal.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
 import { usualSlices } from '../slices.ts';
 import type { SliceLimits } from '../windows.ts';
-import { cardHops, eventHops, settledAt, traceparent, type Owners } from './hops.ts';
+import { cardHops, eventHops, traceparent, type Owners } from './hops.ts';
 
 /** Stores an intent's id on a payment's row. */
 export type HoldIntent = (intentId: string) => Promise<unknown>;
@@ -37,8 +38,7 @@ export function wholeSystem(owners: Owners) {
   const publish = async (event: PaymentEvent) => {
     await hops.mark(event.event_id);
     await hops.see(event);
-    await hops.notify(event);
-    await hops.addUp(event);
+    await hops.consumeAll(event);
     await hops.deliver(event.event_id);
   };
   return {
@@ -54,7 +54,9 @@ export function wholeSystem(owners: Owners) {
     pay: async (payment: AcceptedPayment) => {
       await hops.accept(payment);
       await hops.post(payment);
-      await publish(succeededEvent(payment));
+      const event = succeededEvent(payment);
+      await publish(event);
+      return event;
     },
     /** A refund of a book transfer that went all the way, as the payment's next event. */
     giveBack: async (refund: AcceptedFollowUp, sequence: number) => {
@@ -207,16 +209,6 @@ function ledgerHops({ ledger, admin }: Owners) {
         [eventId],
       ),
   };
-}
-
-/** The event of a payment that succeeded. */
-export function succeededEvent(payment: AcceptedPayment): PaymentEvent {
-  const settled = { version: 1, amountRefunded: 0n, settledAt: settledAt(payment) };
-  return paymentEventOf(
-    { ...payment, state: 'succeeded', ...settled },
-    `${payment.kind}.succeeded`,
-    1,
-  );
 }
 
 /**

@@ -58,7 +58,7 @@ const rows = [
    VALUES ('${event}', 1, 'ECONNREFUSED', 4)`,
   `INSERT INTO notifier.refused_messages (consumer, message_id, reason, detail, data, attributes)
    VALUES ('partner-notifier', '1', 'malformed', 'no JSON', 'x', '{}')`,
-  `INSERT INTO settlement.batches (partner_id, day, currency, gross, refunds, payments, refund_count)
+  `INSERT INTO partners.settlement_batches (partner_id, day, currency, gross, refunds, payments, refund_count)
    VALUES ('acme', current_date, 'EUR', 1250, 0, 1, 0)`,
 ];
 

@@ -1,4 +1,5 @@
 import type { Answer, Console, ServerSentEvent, Visit } from '../console.ts';
+import { consumers } from '@triplock/pipeline';
 import type { ChartName, Flow, ProcessState } from './flow-history.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { mebibytes, number, rate, seconds, state, table, time } from '../html/shown.ts';
@@ -60,7 +61,7 @@ function picture(flow: Flow): Html {
         <li>${hop(flow, 'outbox-dispatcher')}</li>
         <li>${channel(flow, 'pubsub')}</li>
         <li class="consumers">
-          ${hop(flow, 'partner-notifier')} ${hop(flow, 'settlement-feed')} ${hop(flow, 'auditor')}
+          ${consumers.map((consumer) => hopOfConsumer(flow, consumer))} ${hop(flow, 'auditor')}
         </li>
       </ol>
       <section class="beneath" aria-labelledby="hour">
@@ -117,33 +118,6 @@ const hops = {
     unit: 'published',
     figures: ({ perSecond }) => ({ rate: perSecond.published }),
   },
-  'partner-notifier': {
-    guard: 'guard 3b',
-    does: 'notifies partners',
-    unit: 'applied',
-    figures: ({ perSecond, lastMinute, gauges }) => ({
-      rate: perSecond.notified,
-      caught: lastMinute.caughtByInbox,
-      inHand: gauges.notifierInHand,
-      oldest: gauges.notifierOldest,
-      beneath: html`<p class="small">
-        webhooks → partner:
-        <b>${figure(perSecond.delivered, rate)}</b>${perSecond.delivered !== null && html` / s`},
-        ${counted(gauges.webhooksWaiting, 'waiting')}
-        ${age(gauges.webhooksOldest)}${some(gauges.webhooksParked, 'parked')}
-      </p>`,
-    }),
-  },
-  'settlement-feed': {
-    guard: 'guard 3b',
-    does: 'adds up the day',
-    unit: 'applied',
-    figures: ({ perSecond, gauges }) => ({
-      rate: perSecond.settled,
-      inHand: gauges.settlementInHand,
-      oldest: gauges.settlementOldest,
-    }),
-  },
   auditor: {
     guard: 'audit',
     does: 'reads every layer',
@@ -157,8 +131,39 @@ const hops = {
 } satisfies Record<string, Hop>;
 
 function hop(flow: Flow, name: keyof typeof hops): Html {
-  const { guard, does, unit, figures }: Hop = hops[name];
-  const { rate: perSecond, caught, inHand, oldest, beneath } = figures(flow);
+  const { figures, ...words }: Hop = hops[name];
+  return drawHop(flow, { name, ...words, ...figures(flow) });
+}
+
+function hopOfConsumer(flow: Flow, { name, hop: its }: (typeof consumers)[number]): Html {
+  const { perSecond, lastMinute, gauges } = flow;
+  const { guard, does, unit } = its;
+  return drawHop(flow, {
+    name,
+    guard,
+    does,
+    unit,
+    rate: perSecond[its.rate],
+    ...('caught' in its && { caught: lastMinute[its.caught] }),
+    inHand: gauges[its.inHand],
+    oldest: gauges[its.oldest],
+    ...('beneath' in its && { beneath: whatLeaves(flow, its.beneath) }),
+  });
+}
+
+type Leaving = Extract<(typeof consumers)[number]['hop'], { beneath: object }>['beneath'];
+
+function whatLeaves({ perSecond, gauges }: Flow, its: Leaving): Html {
+  const passes = perSecond[its.rate];
+  return html`<p class="small">
+    ${its.says}: <b>${figure(passes, rate)}</b>${passes !== null && html` / s`},
+    ${counted(gauges[its.waiting], 'waiting')}
+    ${age(gauges[its.oldest])}${some(gauges[its.parked], 'parked')}
+  </p>`;
+}
+
+function drawHop(flow: Flow, shown: { name: string } & Omit<Hop, 'figures'> & HopFigures): Html {
+  const { name, guard, does, unit, rate: perSecond, caught, inHand, oldest, beneath } = shown;
   const mine = flow.processes.filter(({ service }) => service === name);
   const up = mine.filter((each) => each.is === 'up').length;
   const [isAway, isDown] = [up === 0, up < mine.length];

@@ -48,7 +48,7 @@ FROM partners.partners
 CROSS JOIN LATERAL (
   SELECT partner_id AS partner, day::text AS day, currency, gross, refunds, net, payments,
          refund_count AS "refundCount"
-  FROM settlement.batches
+  FROM partners.settlement_batches
   WHERE partner_id = partners.id AND day BETWEEN $2::date AND $3::date
   ORDER BY partner_id, day DESC, currency
   LIMIT $4

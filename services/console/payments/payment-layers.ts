@@ -1,6 +1,8 @@
 import type { ClaimSeen } from '@triplock/claims';
 import { UsageError, wordsOf, formatSpan, count } from '@triplock/command';
+import { consumers } from '@triplock/pipeline';
 import {
+  type Consumed,
   type DeadRecord,
   type Entry,
   type EventRow,
@@ -122,6 +124,15 @@ const transaction = {
   provider: json.listOf(json.ref('ProviderObject')),
 };
 
+/** What each consumer made of an event. */
+const consumedShape = Object.fromEntries(
+  consumers.flatMap(({ trace }): [string, json.Schema][] => [
+    [trace.rows, json.whole],
+    [trace.receivedAt, json.orNull(json.time)],
+    [trace.isPast, json.flag],
+  ]),
+) as Record<keyof Consumed, json.Schema>;
+
 /** What of the layers is given to programs. */
 export const layerSchemas: json.Schemas = {
   Layers: json.shapeOf<PaymentTrace>(
@@ -202,14 +213,10 @@ export const layerSchemas: json.Schemas = {
     altered: json.whole,
     firstSeenAt: json.orNull(json.time),
     lastSeenAt: json.orNull(json.time),
-    inboxRows: json.whole,
-    receivedAt: json.orNull(json.time),
     delivery: json.orNull(json.text),
     attempts: json.whole,
     deliveredAt: json.orNull(json.time),
-    feedRows: json.whole,
-    feedReceivedAt: json.orNull(json.time),
-    isPastFeed: json.flag,
+    ...consumedShape,
   }),
   DeadRecord: json.shapeOf<DeadRecord>({
     reason: json.text,

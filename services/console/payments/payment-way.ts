@@ -1,5 +1,6 @@
 import { html, type Html, type Shown } from '../html/html.ts';
 import { formatSpan } from '@triplock/command';
+import { consumers } from '@triplock/pipeline';
 import { goneEndpoint, type PaymentView } from './payment.ts';
 import { id, money, time } from '../html/shown.ts';
 
@@ -124,8 +125,7 @@ function eventSteps(event: PaymentView['events'][number]): Step[] {
       detail: name,
     },
     ...(copies > 0 ? [seen] : []),
-    ...received(event.receivedAt, 'Applied once by the partner-notifier'),
-    ...received(event.feedReceivedAt, 'Applied once by the settlement feed'),
+    ...consumers.flatMap(({ trace }) => received(event[trace.receivedAt], trace.says)),
   ];
 }
 

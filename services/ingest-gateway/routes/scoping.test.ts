@@ -136,7 +136,7 @@ async function aGateway(t: TestContext) {
     [disposable],
   );
   await owner.query(
-    `INSERT INTO settlement.batches
+    `INSERT INTO partners.settlement_batches
        (partner_id, day, currency, gross, refunds, payments, refund_count)
      VALUES ('acme', $1, 'EUR', $2, 0, 1, 0)`,
     [day, gross],

@@ -13,7 +13,7 @@ async function anEdge(t: TestContext) {
   const store = await createTestDatabase(t);
   const owner = store.open();
   await owner.query(`
-    INSERT INTO settlement.batches (partner_id, day, currency, gross, refunds, payments, refund_count)
+    INSERT INTO partners.settlement_batches (partner_id, day, currency, gross, refunds, payments, refund_count)
     VALUES ('acme', '2026-03-31', 'JPY', 7, 0, 1, 0),
            ('acme', '2026-03-31', 'EUR', 4000000000000001, 1250, 4123, 1),
            ('acme', '2026-04-01', 'EUR', 5, 250, 1, 1),

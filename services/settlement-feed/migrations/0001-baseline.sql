@@ -1,48 +1,15 @@
--- What each partner is owed: its payments and refunds of a day by currency. A batch is the settlement
--- feed's effect of events and commits with their inbox rows.
-
-CREATE TABLE batches (
-  partner_id text NOT NULL,
-  -- The UTC day in which the ledger settled them. No day is closed: an event that comes late, or a
-  -- topic that is replayed, is added to its own day.
-  day date NOT NULL,
-  currency text NOT NULL,
-  -- In minor units.
-  gross bigint NOT NULL CHECK (gross >= 0),
-  refunds bigint NOT NULL CHECK (refunds >= 0),
-  -- Below zero on a day on which more was refunded than paid.
-  net bigint GENERATED ALWAYS AS (gross - refunds) STORED,
-  payments bigint NOT NULL CHECK (payments >= 0),
-  refund_count bigint NOT NULL CHECK (refund_count >= 0),
-  PRIMARY KEY (partner_id, day, currency)
-);
-
--- What was added is not taken out: this holds for the owner of the table too.
-CREATE FUNCTION refuse_batch() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  RAISE EXCEPTION '% of %.% is refused: batches only grow', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME;
-END
-$$;
-CREATE TRIGGER batches_only_grow BEFORE UPDATE ON batches
-  FOR EACH ROW WHEN (
-    (NEW.partner_id, NEW.day, NEW.currency) IS DISTINCT FROM (OLD.partner_id, OLD.day, OLD.currency)
-    OR NEW.gross < OLD.gross OR NEW.refunds < OLD.refunds
-    OR NEW.payments < OLD.payments OR NEW.refund_count < OLD.refund_count
-  ) EXECUTE FUNCTION refuse_batch();
-CREATE TRIGGER batches_are_kept BEFORE DELETE OR TRUNCATE ON batches
-  FOR EACH STATEMENT EXECUTE FUNCTION refuse_batch();
-
+-- What the settlement feed works in beside its inbox: the partners' settlement batches, its effect of
+-- events, which commits with their inbox rows.
+GRANT USAGE ON SCHEMA partners TO triplock_settlement;
 GRANT SELECT, INSERT (partner_id, day, currency, gross, refunds, payments, refund_count),
       UPDATE (gross, refunds, payments, refund_count)
-ON batches TO triplock_settlement;
-GRANT USAGE ON SCHEMA settlement TO triplock_gateway;
-GRANT SELECT ON batches TO triplock_gateway, triplock_auditor;
+ON partners.settlement_batches TO triplock_settlement;
 
 -- What was settled before there was a feed: Pub/Sub never delivers it to a subscription that is made
 -- now. It is added from the ledger, and its events are known, those included that are not published
 -- yet. Nobody settles anything meanwhile.
 LOCK TABLE ledger.transactions, ledger.outbox IN SHARE MODE;
-INSERT INTO batches (partner_id, day, currency, gross, refunds, payments, refund_count)
+INSERT INTO partners.settlement_batches (partner_id, day, currency, gross, refunds, payments, refund_count)
 SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date, currency,
        coalesce(sum(amount) FILTER (WHERE kind IN ('payment', 'capture')), 0),
        coalesce(sum(amount) FILTER (WHERE kind = 'refund'), 0),

@@ -3,7 +3,7 @@
 --
 -- Of each $1 partner id, $2 day, $3 currency, $4 whether it is a refund, $5 amount in minor units.
 -- No rows. Batches are taken in one order, so that two that add do not wait in a circle.
-INSERT INTO batches AS known (partner_id, day, currency, gross, refunds, payments, refund_count)
+INSERT INTO partners.settlement_batches AS known (partner_id, day, currency, gross, refunds, payments, refund_count)
 SELECT partner_id, day, currency,
        coalesce(sum(amount) FILTER (WHERE NOT refund), 0),
        coalesce(sum(amount) FILTER (WHERE refund), 0),

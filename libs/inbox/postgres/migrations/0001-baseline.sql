@@ -1,33 +1,16 @@
 -- Guard 3 at the receiver: an inbox. Every consumer has these tables in its own schema, so that an
--- inbox row and the consumer's effect commit together; the search_path says whose they are.
+-- inbox row and the consumer's effect commit together; the search_path says whose they are. What the
+-- columns are stands with the tables that they inherit from (../every-inbox/0001-baseline.sql). Keys
+-- begin with what is looked up: what every consumer has of an event is found by its id alone.
 
--- One row per event that took effect. Rows are removed after a while; the cursors stay for ever, so
--- a copy that comes even later is still known by its sequence.
-CREATE TABLE inbox (
-  consumer text NOT NULL,
-  event_id uuid NOT NULL,
-  -- SHA-256 of the bytes as published, lower-case hex.
-  payload_hash text NOT NULL,
-  -- What orders the event: its payment.
-  ordering_key uuid NOT NULL,
-  -- Null for an event that waits for no other.
-  sequence integer CHECK (sequence >= 1),
-  received_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (consumer, event_id)
-);
+CREATE TABLE inbox (PRIMARY KEY (event_id, consumer)) INHERITS (consumers.inbox);
 CREATE INDEX inbox_by_age ON inbox (consumer, received_at) WHERE sequence IS NOT NULL;
 -- For the audit's windows of time.
 CREATE INDEX inbox_by_time ON inbox USING brin (received_at) WITH (autosummarize = on);
 
--- How far a consumer is in each ordering key: every sequence up to this one took effect, none after.
--- So a cursor begins at 1, each event moves it by one, and it is kept: this holds for the owner of
--- the tables too.
-CREATE TABLE cursors (
-  consumer text NOT NULL,
-  ordering_key uuid NOT NULL,
-  last_sequence integer NOT NULL CHECK (last_sequence >= 1),
-  PRIMARY KEY (consumer, ordering_key)
-);
+-- A cursor begins at 1, each event moves it by one, and it is kept: this holds for the owner of the
+-- tables too.
+CREATE TABLE cursors (PRIMARY KEY (ordering_key, consumer)) INHERITS (consumers.cursors);
 CREATE FUNCTION refuse_cursor() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION '% of %.% is refused: a cursor begins at 1, steps forward by one and is kept',
@@ -44,21 +27,9 @@ CREATE TRIGGER cursors_step_forward BEFORE UPDATE ON cursors
 CREATE TRIGGER cursors_are_kept BEFORE DELETE OR TRUNCATE ON cursors
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_cursor();
 
--- Events that came before the one that precedes them, as they came: the broker was told to forget
--- them, so what is here is nowhere else. A row goes once its cursor has passed it, and no sooner:
--- this holds for the owner of the tables too.
-CREATE TABLE early_events (
-  consumer text NOT NULL,
-  event_id uuid NOT NULL,
-  payload_hash text NOT NULL,
-  ordering_key uuid NOT NULL,
-  -- The first of an ordering key waits for nobody.
-  sequence integer NOT NULL CHECK (sequence >= 2),
-  -- Type, payload and trace. json and not jsonb, which refuses a NUL and forgets an order.
-  event json NOT NULL,
-  kept_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (consumer, event_id)
-);
+-- An early event goes once its cursor has passed it, and no sooner: this holds for the owner of the
+-- tables too.
+CREATE TABLE early_events (PRIMARY KEY (event_id, consumer)) INHERITS (consumers.early_events);
 CREATE INDEX early_events_by_order ON early_events (consumer, ordering_key, sequence);
 CREATE FUNCTION refuse_loss_of_early() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -78,40 +49,11 @@ CREATE TRIGGER early_events_leave_applied BEFORE DELETE ON early_events
 CREATE TRIGGER early_events_are_kept BEFORE TRUNCATE ON early_events
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_loss_of_early();
 
--- How far inbox rows were removed, so that the audit can tell one that was removed from one that was
--- lost.
-CREATE TABLE inbox_horizons (
-  consumer text PRIMARY KEY,
-  -- Every row that was removed was received before this.
-  reaped_before timestamptz NOT NULL,
-  -- How many were removed.
-  events bigint NOT NULL
-);
-
--- Copies of a known event with other bytes. None was applied, and each needs a person.
-CREATE TABLE altered_copies (
-  consumer text NOT NULL,
-  event_id uuid NOT NULL,
-  payload_hash text NOT NULL,
-  known_hash text NOT NULL,
-  copies integer NOT NULL DEFAULT 1,
-  first_seen timestamptz NOT NULL DEFAULT now(),
-  last_seen timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (consumer, event_id, payload_hash)
-);
-
--- Messages that are no event of ours, with their bytes as received. They are acknowledged, because
--- no redelivery makes them better. Attributes are json and not jsonb, which refuses a NUL.
-CREATE TABLE refused_messages (
-  consumer text NOT NULL,
-  message_id text NOT NULL,
-  reason text NOT NULL,
-  detail text NOT NULL,
-  data bytea NOT NULL,
-  attributes json NOT NULL,
-  first_seen timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (consumer, message_id)
-);
+CREATE TABLE inbox_horizons (PRIMARY KEY (consumer)) INHERITS (consumers.inbox_horizons);
+CREATE TABLE altered_copies (PRIMARY KEY (event_id, consumer, payload_hash))
+INHERITS (consumers.altered_copies);
+CREATE TABLE refused_messages (PRIMARY KEY (message_id, consumer))
+INHERITS (consumers.refused_messages);
 
 -- Removes some of a consumer's inbox rows that were received longer than `keep` ago, oldest first.
 --
@@ -152,7 +94,6 @@ REVOKE EXECUTE ON FUNCTION reap_inbox(text, interval, integer) FROM PUBLIC;
 DO $$
 DECLARE
   consumer_role text := 'triplock_' || current_schema();
-  reader text;
 BEGIN
   EXECUTE format('GRANT SELECT, INSERT ON inbox, cursors TO %I', consumer_role);
   EXECUTE format('GRANT SELECT, INSERT ON altered_copies, refused_messages TO %I', consumer_role);
@@ -173,13 +114,6 @@ BEGIN
   -- An inbox is refused at the boot when the outbox can bring an event again that it forgot.
   EXECUTE format('GRANT USAGE ON SCHEMA ledger TO %I', consumer_role);
   EXECUTE format('GRANT EXECUTE ON FUNCTION ledger.outbox_kept() TO %I', consumer_role);
-  -- What was refused is looked at, and given back or dismissed, by people; a console need not be there.
-  FOR reader IN SELECT rolname FROM pg_roles
-    WHERE rolname IN ('triplock_operator', 'triplock_console')
-  LOOP
-    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), reader);
-    EXECUTE format('GRANT SELECT ON refused_messages TO %I', reader);
-  END LOOP;
 END
 $$;
 GRANT SELECT ON inbox, cursors, early_events, inbox_horizons, altered_copies, refused_messages

@@ -638,6 +638,39 @@ BEGIN ATOMIC
   SELECT EXISTS (SELECT FROM verified);
 END;
 
+-- What each partner is owed: its payments and refunds of a day by currency, as whoever adds them up
+-- has them, by the events that it received.
+CREATE TABLE settlement_batches (
+  partner_id text NOT NULL,
+  -- The UTC day in which the ledger settled them. No day is closed: an event that comes late, or a
+  -- topic that is replayed, is added to its own day.
+  day date NOT NULL,
+  currency text NOT NULL,
+  -- In minor units.
+  gross bigint NOT NULL CHECK (gross >= 0),
+  refunds bigint NOT NULL CHECK (refunds >= 0),
+  -- Below zero on a day on which more was refunded than paid.
+  net bigint GENERATED ALWAYS AS (gross - refunds) STORED,
+  payments bigint NOT NULL CHECK (payments >= 0),
+  refund_count bigint NOT NULL CHECK (refund_count >= 0),
+  PRIMARY KEY (partner_id, day, currency)
+);
+
+-- What was added is not taken out: this holds for the owner of the table too.
+CREATE FUNCTION refuse_settlement_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% of %.% is refused: batches only grow', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME;
+END
+$$;
+CREATE TRIGGER settlements_only_grow BEFORE UPDATE ON settlement_batches
+  FOR EACH ROW WHEN (
+    (NEW.partner_id, NEW.day, NEW.currency) IS DISTINCT FROM (OLD.partner_id, OLD.day, OLD.currency)
+    OR NEW.gross < OLD.gross OR NEW.refunds < OLD.refunds
+    OR NEW.payments < OLD.payments OR NEW.refund_count < OLD.refund_count
+  ) EXECUTE FUNCTION refuse_settlement_change();
+CREATE TRIGGER settlements_are_kept BEFORE DELETE OR TRUNCATE ON settlement_batches
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_settlement_change();
+
 -- Who may do what. Operators' commands write everything.
 GRANT SELECT, INSERT, UPDATE, DELETE
 ON partners, api_keys, webhook_endpoints, endpoint_verifications, endpoint_tests
@@ -649,7 +682,8 @@ TO triplock_partners;
 GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
 -- above. It reads no other secret, and cannot call an endpoint verified.
-GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests TO triplock_gateway;
+GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests, settlement_batches
+TO triplock_gateway;
 REVOKE ALL ON FUNCTION refuse_too_often, bound_acts FROM PUBLIC;
 REVOKE ALL ON FUNCTION lock_webhook_endpoints, first_webhook_endpoint, make_webhook_endpoint,
   set_first_webhook_endpoint, change_webhook_endpoint, delete_webhook_endpoint, rotate_secret_as,
@@ -669,6 +703,7 @@ GRANT EXECUTE ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disa
   answer_webhook_test
 TO triplock_notifier;
 -- The auditor reads everything but secrets.
-GRANT SELECT ON partners, live_webhook_endpoints, deleted_webhook_endpoints, endpoint_wants
+GRANT SELECT ON partners, live_webhook_endpoints, deleted_webhook_endpoints, endpoint_wants,
+  settlement_batches
 TO triplock_auditor;
 GRANT SELECT (endpoint_id, partner_id, url, open_since) ON open_webhook_endpoints TO triplock_auditor;

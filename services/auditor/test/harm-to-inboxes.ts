@@ -1,32 +1,23 @@
 import { randomUUID } from 'node:crypto';
-import { aPayment, aRefund } from '@triplock/testing';
+import { aPayment } from '@triplock/testing';
 import {
   add,
-  alter,
-  aPartner,
   bothEvents,
   change,
-  paidEvent,
   eventOfPaid,
+  paidEvent,
   paidOrder,
   refundInOrder,
   remove,
-  rowsBy,
-  type Harm,
-  type Rows,
-} from './harm.ts';
+  succeededEvent,
+} from '@triplock/testing/test';
+import { auditedConsumers } from './consumers.ts';
+import type { Harm, Rows } from './harm.ts';
 import { reapedOf } from './harm-to-webhooks.ts';
-import { succeededEvent } from './whole-system.ts';
 
-/** The consumers by their schemas, each with what brings it an event. */
-const consumers = {
-  notifier: { name: 'partner-notifier', receive: 'notify' },
-  settlement: { name: 'settlement-feed', receive: 'addUp' },
-} as const;
-type Schema = keyof typeof consumers;
 /** Harms what each consumer has. */
-const ofEach = (harmsOf: (schema: Schema) => readonly Harm[]) =>
-  (Object.keys(consumers) as Schema[]).flatMap(harmsOf);
+const ofEach = (harmsOf: (consumer: (typeof auditedConsumers)[number]) => readonly Harm[]) =>
+  auditedConsumers.flatMap(harmsOf);
 
 /** The row of an event that becomes another event's. */
 const eventBecoming = (id: string): Rows => ({
@@ -35,10 +26,12 @@ const eventBecoming = (id: string): Rows => ({
 });
 
 /** A consumer that has begun to forget, with nothing to forget yet. */
-const horizonOf = (schema: Schema, named: string = consumers[schema].name): Rows => ({
+const horizonOf = (
+  { name: consumer, schema }: (typeof auditedConsumers)[number],
+  named: string = consumer,
+): Rows => ({
   by: 'consumer',
   find: async ({ system }) => {
-    const { name: consumer } = consumers[schema];
     await system.break(`SELECT ${schema}.reap_inbox($1, interval '1 day', 1)`, [consumer]);
     return { key: consumer, id: `${schema}.inbox/${named}` };
   },
@@ -56,39 +49,40 @@ const otherDeliveryOf = (rows: Rows): Rows => ({
   find: async (harmed) => ({ ...(await rows.find(harmed)), id: 'notifier.deliveries' }),
 });
 
-const harmsToInboxes: Record<string, readonly Harm[]> = {
+/** For every check of inboxes some things that it exists to see. */
+export const harmsToInboxes: Record<string, readonly Harm[]> = {
   'inbox-missing': [
     ...bothEvents((rows) => remove('notifier.inbox', rows)),
     ...bothEvents((rows) => change('notifier.inbox.event_id', 'gen_random_uuid()', rows)),
     ...bothEvents((rows) => change('notifier.inbox.consumer', `'another'`, rows)),
   ],
-  'event-early': ofEach((schema) => [
+  'event-early': ofEach(({ name, schema }) => [
     add(`${schema}.early_events`, async ({ system }) => {
       const second = { ...succeededEvent(aPayment()), sequence: 2 };
-      await system[consumers[schema].receive](second);
+      await system.consume(name, second);
       return second.event_id;
     }),
   ]),
-  'inbox-unfounded': ofEach((schema) => {
+  'inbox-unfounded': ofEach(({ name, schema }) => {
     const another = randomUUID();
     return [
       add(`${schema}.inbox`, async ({ system }) => {
         const forged = succeededEvent(aPayment());
-        await system[consumers[schema].receive](forged);
+        await system.consume(name, forged);
         return forged.event_id;
       }),
       change(`${schema}.inbox.event_id`, `'${another}'`, eventBecoming(another)),
       change(`${schema}.inbox.payload_hash`, `'another'`, paidEvent),
     ];
   }),
-  'inbox-altered': ofEach((schema) => [
+  'inbox-altered': ofEach(({ name, schema }) => [
     add(`${schema}.altered_copies`, async ({ system, refunded }) => {
       const altered = { ...refunded, timestamp: '2020-01-01T00:00:00.000Z' };
-      await system[consumers[schema].receive](altered);
+      await system.consume(name, altered);
       return refunded.event_id;
     }),
   ]),
-  'cursor-differs-from-inbox': ofEach((schema) => [
+  'cursor-differs-from-inbox': ofEach(({ schema }) => [
     ...['1', '3'].map((last) => change(`${schema}.cursors.last_sequence`, last, paidOrder)),
     change(`${schema}.cursors.ordering_key`, 'gen_random_uuid()', paidOrder),
     change(`${schema}.cursors.consumer`, `'another'`, paidOrder),
@@ -106,19 +100,20 @@ const harmsToInboxes: Record<string, readonly Harm[]> = {
     change('ledger.outbox_horizon.events', 'events + 1', onlyHorizon('ledger.outbox')),
     change('notifier.deliveries.made_together', 'made_together + 1', otherDeliveryOf(paidEvent)),
     change('notifier.reaped_deliveries.others', 'others + 1', otherDeliveryOf(reapedOf)),
-    ...ofEach((schema) => [
+    ...ofEach(({ schema }) => [
       add(`${schema}.cursors`, async ({ system }) => {
         const { txnId } = aPayment();
         await system.break(`INSERT INTO ${schema}.cursors VALUES ('stranger', $1, 1)`, [txnId]);
         return `${schema}.inbox/stranger`;
       }),
     ]),
-    ...ofEach((schema) => {
+    ...ofEach((consumer) => {
+      const { schema } = consumer;
       const horizons = `${schema}.inbox_horizons`;
-      const elsewhere = horizonOf(schema, 'elsewhere');
+      const elsewhere = horizonOf(consumer, 'elsewhere');
       return [
-        change(`${horizons}.reaped_before`, `now() - interval '3 days'`, horizonOf(schema)),
-        change(`${horizons}.events`, 'events + 1000', horizonOf(schema)),
+        change(`${horizons}.reaped_before`, `now() - interval '3 days'`, horizonOf(consumer)),
+        change(`${horizons}.events`, 'events + 1000', horizonOf(consumer)),
         change(`${horizons}.consumer`, `'elsewhere'`, elsewhere, 'events = events + 1000'),
         add(horizons, async ({ system }) => {
           const long = `now() - interval '3 days'`;
@@ -129,53 +124,3 @@ const harmsToInboxes: Record<string, readonly Harm[]> = {
     }),
   ],
 };
-
-/** The batch of a partner that has no other. */
-const batchOf: Rows = {
-  by: 'partner_id',
-  find: async ({ system }) => {
-    const partner = aPartner('batch');
-    const paid = aPayment({ partner });
-    await system.pay(paid);
-    await system.giveBack(aRefund(paid, { amount: 250n }), 2);
-    return { key: partner, id: `${partner}/${succeededEvent(paid).timestamp.slice(0, 10)}/EUR` };
-  },
-};
-const batch = (column: string, value: string) =>
-  change(`settlement.batches.${column}`, value, batchOf);
-
-/** A cursor, where the newest event that it has passed is named. */
-const cursorOfRefund = rowsBy(
-  'ordering_key',
-  ({ paid }) => paid.txnId,
-  ({ refunded }) => refunded.event_id,
-);
-
-const harmsToSettlement: Record<string, readonly Harm[]> = {
-  'settlement-missing': [remove('settlement.cursors', cursorOfRefund)],
-  'settlement-differs-from-ledger': [
-    alter('UPDATE settlement.batches SET gross = gross + 1, refunds = refunds + 1', batchOf),
-    batch('gross', 'gross + 1'),
-    batch('refunds', 'refunds - 1'),
-    batch('payments', 'payments + 1'),
-    batch('refund_count', 'refund_count + 1'),
-    batch('day', 'day - 1'),
-    batch('currency', `'USD'`),
-    batch('partner_id', `partner_id || '-2'`),
-    remove('settlement.batches', batchOf),
-    add('settlement.batches', async ({ system }) => {
-      const today = new Date().toISOString().slice(0, 10);
-      await system.break(
-        `INSERT INTO settlement.batches
-           (partner_id, day, currency, gross, refunds, payments, refund_count)
-         VALUES ('batch-0', $1, 'EUR', 1, 0, 1, 0)`,
-        [today],
-      );
-      return `batch-0/${today}/EUR`;
-    }),
-    change('ledger.transactions.amount', 'amount + 1', batchOf),
-  ],
-};
-
-/** For every check of inboxes and settlement some things that it exists to see. */
-export const harmsToConsumers = { ...harmsToInboxes, ...harmsToSettlement };

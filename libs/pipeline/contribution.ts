@@ -1,0 +1,78 @@
+/** Who is none of us, and may take as long as they like. */
+export type Outsider = 'customer' | 'partner' | 'bank' | 'endpoint';
+
+/**
+ * When a check of the audit must find nothing, and so which kind of answer its ids are:
+ *
+ * - `always`, because what it compares commits together or one after the other: drift;
+ * - `in the end`, because work that is still in flight looks the same as a loss: in flight, and
+ *   drift once waiting is over;
+ * - `once others acted`, because we have done our part: waiting, however long that takes. Each row
+ *   has the `partner` whose customer, bank or endpoint it is.
+ */
+export type Rule = (
+  { holds: 'always' | 'in the end' } | { holds: 'once others acted'; waitsFor: Outsider }
+) & {
+  /**
+   * What must have been asked just now; without it the check would find what is only not known yet.
+   */
+  needs?: 'provider';
+  /**
+   * It adds up whole tables and takes no window: only for an audit that looks at all there ever
+   * was.
+   */
+  whole?: true;
+};
+
+/**
+ * What a service is audited by beside what all consumers are: of each check in its
+ * `audit/checks.sql` the rule, by its name with `-` for `_`.
+ */
+export type Rules = Readonly<Record<string, Rule>>;
+
+/** A metric, and of its values one, or all of them. */
+export type CounterSource = readonly [metric: string, value?: string];
+/** A metric, and what several replicas that show it have together. */
+export type GaugeSource = readonly [metric: string, together: 'sum' | 'largest'];
+
+/** How a consumer of events is shown to people. */
+export type Watch = {
+  /** On the dashboards. */
+  panels: {
+    /** In titles. */
+    title: string;
+    /** How often, how many in vain and how long: of what, and the histogram of it. */
+    duration: { of: string; metric: string };
+    /** What left by age, by a label of `<prefix>reaped_total`. */
+    reaped: { by: string; legend: string };
+  };
+  /** Figures of its own, by the names that the console's API has for them. */
+  counters: Readonly<Record<string, readonly CounterSource[]>>;
+  gauges: Readonly<Record<string, GaugeSource>>;
+  /** On the console's first page: words, and of the figures above those that are shown. */
+  hop: {
+    guard: string;
+    does: string;
+    unit: string;
+    rate: string;
+    caught?: string;
+    inHand: string;
+    oldest: string;
+    /** What leaves it, where that is counted as well. */
+    beneath?: { says: string; rate: string; waiting: string; oldest: string; parked: string };
+  };
+  /** In docs/operating.md: what it cannot start without, and what to look at as well. */
+  manual: { needs: string; lookAt: string };
+  /** Metrics that not every consumer has, as docs/observability.md tells of them. */
+  metrics: readonly (readonly [name: string, labels: string, tells: string])[];
+  /** In docs/failures.md: for each of its crash points what is durable there, and what follows. */
+  crashWindows: Readonly<Record<string, readonly [durable: string, then: string]>>;
+  /** In a payment's trace: what it is called there, and the names of its fields in `--json`. */
+  trace: {
+    layer: string;
+    says: string;
+    rows: string;
+    receivedAt: string;
+    isPast: string;
+  };
+};

@@ -1,0 +1,2 @@
+export * from './contribution.ts';
+export * from './contributed.ts';

@@ -1,0 +1,121 @@
+import type { Watch } from '@triplock/pipeline';
+
+/** How the notifier and its webhooks are shown to people. */
+export const watch = {
+  panels: {
+    title: 'Notifier',
+    duration: { of: 'webhook attempts', metric: 'triplock_webhook_attempt_seconds' },
+    reaped: { by: 'what', legend: 'notifier: {{what}}' },
+  },
+  counters: {
+    notified: [['triplock_notifier_events_total', 'applied']],
+    delivered: [['triplock_webhook_attempts_total', 'delivered']],
+  },
+  gauges: {
+    notifierInHand: ['triplock_notifier_events_in_hand', 'sum'],
+    notifierOldest: ['triplock_notifier_events_oldest_seconds', 'largest'],
+    webhooksWaiting: ['triplock_webhooks_waiting', 'largest'],
+    webhooksOldest: ['triplock_webhooks_oldest_waiting_seconds', 'largest'],
+    webhooksParked: ['triplock_webhooks_parked', 'largest'],
+  },
+  hop: {
+    guard: 'guard 3b',
+    does: 'notifies partners',
+    unit: 'applied',
+    rate: 'notified',
+    caught: 'caughtByInbox',
+    inHand: 'notifierInHand',
+    oldest: 'notifierOldest',
+    beneath: {
+      says: 'webhooks → partner',
+      rate: 'delivered',
+      waiting: 'webhooksWaiting',
+      oldest: 'webhooksOldest',
+      parked: 'webhooksParked',
+    },
+  },
+  manual: {
+    needs: '`DATABASE_URL`, `PUBSUB_PROJECT_ID`, `WEBHOOK_KEYS`',
+    lookAt:
+      '`INBOX_RETENTION_HOURS`, `DELIVERIES_RETENTION_HOURS`, `UNDELIVERED_RETENTION_HOURS`, `WEBHOOK_GIVE_UP_AFTER_MS`',
+  },
+  metrics: [
+    [
+      'triplock_webhook_attempts_total',
+      'outcome',
+      'Webhook attempts, by outcome. not-sent: no open endpoint, or a lacking key.',
+    ],
+    [
+      'triplock_webhook_attempt_seconds',
+      'outcome',
+      'Duration of one attempt, including look-ups. failed: the database was unavailable.',
+    ],
+    [
+      'triplock_webhooks_given_up_total',
+      '',
+      'Deliveries that failed until their retries ran out: the partner was not notified.',
+    ],
+    [
+      'triplock_webhook_endpoints_gone_total',
+      '',
+      'Endpoints disabled because their server answered 410 Gone.',
+    ],
+    [
+      'triplock_webhook_verifications_total',
+      'outcome',
+      'Questions to endpoints whether they want webhooks, by outcome. Only echoed opens one.',
+    ],
+    [
+      'triplock_webhook_rates_spent',
+      'of',
+      'Partners and target hosts at their rate: their webhooks wait, and nobody else’s.',
+    ],
+    [
+      'triplock_webhooks_overtaken_total',
+      '',
+      'Attempts whose lease ended before they were recorded.',
+    ],
+    [
+      'triplock_notifier_reaped_total',
+      'what',
+      'Rows removed by the reaper, from the inbox, from deliveries, and from what settings left behind.',
+    ],
+    [
+      'triplock_webhooks_waiting',
+      '',
+      'Deliveries still to be made to an open endpoint. At 1000 of an endpoint there may be more.',
+    ],
+    [
+      'triplock_webhooks_oldest_waiting_seconds',
+      '',
+      'Age of the oldest delivery still to be made to an open endpoint.',
+    ],
+    [
+      'triplock_webhooks_parked',
+      '',
+      'Deliveries parked for want of an open endpoint. At 1000 of an endpoint there may be more.',
+    ],
+    [
+      'triplock_webhooks_oldest_parked_seconds',
+      '',
+      'How long the oldest parked delivery has waited for an endpoint.',
+    ],
+  ],
+  crashWindows: {
+    'notifier.received': ['nothing new', 'redelivered'],
+    'notifier.committed': [
+      'inbox row, delivery row, maybe leased',
+      'redelivered; what is leased is sent after the lease',
+    ],
+    'webhook.leased': ['a lease, longer than one attempt', 'any notifier takes it after the lease'],
+    'webhook.answered': ['what the partner did', 'sent again under the same webhook-id'],
+    'webhook.recorded': ['all of it', 'nothing, or the next attempt when due'],
+  },
+  trace: {
+    layer: 'guard 3 inbox',
+    says: 'Applied once by the partner-notifier',
+    rows: 'inboxRows',
+    receivedAt: 'receivedAt',
+    isPast: 'isPastNotifier',
+  },
+} as const satisfies Watch;

@@ -1,0 +1,7 @@
+import type { Rules } from '@triplock/pipeline';
+
+/** When the checks of what the settlement feed did must find nothing. */
+export const rules = {
+  'settlement-missing': { holds: 'in the end' },
+  'settlement-differs-from-ledger': { holds: 'always' },
+} as const satisfies Rules;

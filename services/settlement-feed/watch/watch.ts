@@ -1,0 +1,36 @@
+import type { Watch } from '@triplock/pipeline';
+
+/** How the settlement feed is shown to people. */
+export const watch = {
+  panels: {
+    title: 'Settlement feed',
+    duration: { of: 'events', metric: 'triplock_settlement_handle_seconds' },
+    reaped: { by: 'service', legend: 'settlement: inbox' },
+  },
+  counters: { settled: [['triplock_settlement_events_total', 'applied']] },
+  gauges: {
+    settlementInHand: ['triplock_settlement_events_in_hand', 'sum'],
+    settlementOldest: ['triplock_settlement_events_oldest_seconds', 'largest'],
+  },
+  hop: {
+    guard: 'guard 3b',
+    does: 'adds up the day',
+    unit: 'applied',
+    rate: 'settled',
+    inHand: 'settlementInHand',
+    oldest: 'settlementOldest',
+  },
+  manual: { needs: '`DATABASE_URL`, `PUBSUB_PROJECT_ID`', lookAt: '`INBOX_RETENTION_HOURS`' },
+  metrics: [['triplock_settlement_reaped_total', '', 'Inbox rows removed by the reaper.']],
+  crashWindows: {
+    'settlement.received': ['nothing new', 'redelivered'],
+    'settlement.committed': ['inbox row and batch', 'redelivered; the inbox knows it'],
+  },
+  trace: {
+    layer: 'guard 3 settlement',
+    says: 'Applied once by the settlement feed',
+    rows: 'feedRows',
+    receivedAt: 'feedReceivedAt',
+    isPast: 'isPastFeed',
+  },
+} as const satisfies Watch;
