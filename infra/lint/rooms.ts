@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { styleText } from 'node:util';
 import { readWorkspace } from './projects.ts';
 import { root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
@@ -31,8 +33,16 @@ function rooms(): Room[] {
     // The name in any case, and what tells rooms with two words apart from the words themselves.
     const inAnyCase = name.replaceAll('-', '[-_ ]?');
     const alone = last === name || last.length < 8 ? '' : `|\\b(triplock_)?${last}[._]`;
-    return [{ folder, words: new RegExp(`${inAnyCase}${alone}`, 'i') }];
+    const role = roleIn(folder);
+    const asRole = role === undefined ? '' : `|${role}`;
+    return [{ folder, words: new RegExp(`${inAnyCase}${alone}${asRole}`, 'i') }];
   });
+}
+
+/** What its role in the database, and its metrics, are called. */
+function roleIn(folder: string): string | undefined {
+  const file = join(root, folder, 'service.ts');
+  return /role: '(\w+)'/.exec(readFileSync(file, 'utf8'))?.[1];
 }
 
 function namedIn({ folder, words }: Room, files: readonly WorkspaceFile[]): string[] {

@@ -67,6 +67,11 @@ export type Watch = {
   metrics: readonly (readonly [name: string, labels: string, tells: string])[];
   /** In docs/failures.md: for each of its crash points what is durable there, and what follows. */
   crashWindows: Readonly<Record<string, readonly [durable: string, then: string]>>;
+  /**
+   * The most that it may ask of the database for each payment, with some air above what it does
+   * (`npm run bench -- --counts`): raise it only with the reason for what that buys.
+   */
+  most: { statements: number; batches: number; walBytes: number };
   /** In a payment's trace: what it is called there, and the names of its fields in `--json`. */
   trace: {
     layer: string;

@@ -1,5 +1,5 @@
 import { type System, auditSystem } from '@triplock/demo';
-import { continueProcess, pauseProcess } from '@triplock/launcher';
+import { continueProcess, pauseProcess, declarations } from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/command';
 import { type Rig, type RunOnly, describeRig, newRun } from '../systems.ts';
 import { countsBetween, openServerCounts, type CountReader, type ServerCounts } from './counts.ts';
@@ -28,11 +28,18 @@ const most = {
   roles: {
     'ledger-worker': { statements: 0.08, batches: 0.03, walBytes: 3_200 },
     'outbox-dispatcher': { statements: 0.08, batches: 0.03, walBytes: 1_600, publishCalls: 0.04 },
-    'partner-notifier': { statements: 0.35, batches: 0.06, walBytes: 4_800 },
-    'settlement-feed': { statements: 0.12, batches: 0.04, walBytes: 1_100 },
     auditor: { statements: 0.12, batches: 0.03, walBytes: 1_300 },
-  } satisfies Partial<Record<MeasuredService, object>>,
+  } satisfies Partial<Record<MeasuredService, Most>>,
 };
+type Most = NonNullable<(typeof declarations)[number]['watch']>['most'] & { publishCalls?: number };
+
+/** A consumer of events brings its own. */
+const mostOf: ReadonlyMap<string, Most> = new Map<string, Most>([
+  ...Object.entries(most.roles),
+  ...declarations.flatMap(({ name, watch }): [string, Most][] =>
+    watch === undefined ? [] : [[name, watch.most]],
+  ),
+]);
 
 type Guarded = { system: System; terminal: Terminal; runOnly: RunOnly };
 
@@ -131,13 +138,13 @@ async function countStages(
     const order = { stage, running, count };
     const drained = await drainStage({ system, terminal, own: { runOnly, counts } }, order);
     const { statements, batches, walBytes } = drained.counts!.roles[roleOf(stage)] ?? nothing;
-    const limit = most.roles[stage as keyof typeof most.roles];
+    const limit = mostOf.get(stage)!;
     const each = (what: string, counted: number, atMost: number) =>
       found.push({ what: `${what}, ${stage}`, count: counted / count, most: atMost });
     each('statements', statements, limit.statements);
     each('batches', batches, limit.batches);
     each('WAL bytes', walBytes, limit.walBytes);
-    if ('publishCalls' in limit) {
+    if (limit.publishCalls !== undefined) {
       const { publishCalls } = await readProgress(system, stage);
       each('publish calls', publishCalls, limit.publishCalls);
     }

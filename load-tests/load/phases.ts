@@ -1,3 +1,4 @@
+import { consumers } from '@triplock/pipeline';
 import { sumSeries, withProviderLatency, type System } from '@triplock/demo';
 import { continueProcess, pauseProcess, type ServiceName } from '@triplock/launcher';
 import { readMetrics } from '../systems.ts';
@@ -87,7 +88,8 @@ const slowProvider = { medianMs: 5_000, p99Ms: 8_000 };
 const besides: Readonly<Record<SlowPart, Besides>> = {
   receiver: (system, work) => standStill(system, ['catcher'], work),
   provider: (system, work) => withProviderLatency(system, slowProvider, work),
-  consumer: (system, work) => standStill(system, namesOf(system, 'settlement-feed'), work),
+  // The last of the list, for whom no partner waits.
+  consumer: (system, work) => standStill(system, namesOf(system, consumers.at(-1)!.name), work),
 };
 
 function namesOf(system: System, service: ServiceName): string[] {

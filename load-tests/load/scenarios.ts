@@ -178,7 +178,7 @@ export const loadScenarios: readonly LoadScenario[] = [
   },
   {
     name: 'slow-consumer',
-    shows: 'a settlement feed that stands still',
+    shows: 'a consumer that stands still, for whom no partner waits',
     script: 'once.ts',
     rate: 100,
     seconds: 20,

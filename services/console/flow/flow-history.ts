@@ -1,3 +1,4 @@
+import { consumers } from '@triplock/pipeline';
 import * as json from '../edge/schema.ts';
 import {
   gaugeNames,
@@ -160,8 +161,9 @@ function withPoint(history: History): Point[] {
 
 /** How old the oldest of each hop is. */
 function oldestOf(gauges: Flow['gauges']): (number | null)[] {
-  const { unreadOldest, outboxOldest, notifierOldest, settlementOldest, webhooksOldest } = gauges;
-  return [unreadOldest, outboxOldest, notifierOldest, settlementOldest, webhooksOldest];
+  const { unreadOldest, outboxOldest, webhooksOldest } = gauges;
+  const inHand = consumers.map(({ hop }) => gauges[hop.oldest]);
+  return [unreadOldest, outboxOldest, ...inHand, webhooksOldest];
 }
 
 function together(counted: Flow['lastMinute']): number | null {
