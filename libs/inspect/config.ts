@@ -1,6 +1,6 @@
 import { claimStoreAdvice, claimStoreSettings } from '@triplock/claim-stores';
 import { topics } from '@triplock/contracts';
-import { ledgerSettings } from '@triplock/ledgers';
+import { ledgerSettings, ledgerStoreAdvice, neededForLedger } from '@triplock/ledgers';
 import { webhookKeys } from '@triplock/partners';
 import {
   address,
@@ -102,7 +102,7 @@ const advice = {
   STRIPE_API_KEY: 'a key that may refund charges and cancel PaymentIntents',
   AUDITOR_URL: "the URL of an auditor's operators' port, such as http://auditor:9100",
   ...claimStoreAdvice,
-  SPANNER_DATABASE: 'the ledger as projects/…/instances/…/databases/…: LEDGER_STORE=spanner has it',
+  ...ledgerStoreAdvice,
 } as const;
 
 /** A setting that some command cannot do without. */
@@ -110,7 +110,7 @@ export type NeededSetting = keyof typeof advice;
 
 /** What whoever publishes again has to know of the outbox's store. */
 export function outboxSettings({ LEDGER_STORE: store }: Config): NeededSetting[] {
-  return store === 'spanner' ? ['PUBSUB_PROJECT_ID', 'SPANNER_DATABASE'] : ['PUBSUB_PROJECT_ID'];
+  return ['PUBSUB_PROJECT_ID', ...neededForLedger(store)];
 }
 
 /**

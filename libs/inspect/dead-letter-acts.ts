@@ -1,3 +1,4 @@
+import { ledgerStoreNamed, neededForLedger } from '@triplock/ledgers';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { redriveRecord } from '@triplock/transport';
 import type { EventId } from '@triplock/payments';
@@ -48,8 +49,9 @@ export type RedriveOutcome =
  * transaction. `never-taken`: a message without the id of an event, which no consumer can take.
  *
  * Dying after Kafka's or Pub/Sub's ack and before the commit leaves a redrive that nobody recorded;
- * repeated, it makes a second copy, which the ledger or the inboxes know. So does dying after
- * Spanner gave an event back; it is not parked any more, and repeated nothing is found.
+ * repeated, it makes a second copy, which the ledger or the inboxes know. So does dying after a
+ * ledger in a database of its own gave an event back; it is not parked any more, and repeated
+ * nothing is found.
  */
 export function redrive(
   sources: DeadLetterSources,
@@ -288,15 +290,15 @@ export function describeLetterAct({ at, by, why }: PastAct): string {
 }
 
 /**
- * Such a transaction is not in the database that redriving changes.
+ * Refuses what the ledger's store cannot give back: a transaction that is not in the database that
+ * redriving changes.
  *
- * @throws CommandError that says so.
+ * @throws CommandError that says so; UsageError where the settings do not say where the outbox is.
  */
-export function refusePendingInSpanner(config: Config, ids: readonly DeadLetterId[]): void {
-  if (config.LEDGER_STORE !== 'spanner') return;
-  if (ids.some(({ source }) => source === 'outbox')) required(config, 'SPANNER_DATABASE');
-  if (ids.every(({ source }) => source !== 'transaction')) return;
-  throw new CommandError(
-    'a pending transaction is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
-  );
+export function refuseWhatCannotBeRedriven(config: Config, ids: readonly DeadLetterId[]): void {
+  const { LEDGER_STORE: store } = config;
+  if (ids.some(({ source }) => source === 'outbox')) required(config, ...neededForLedger(store));
+  const { givePendingBack: why } = ledgerStoreNamed(store).cannot;
+  if (why === undefined || ids.every(({ source }) => source !== 'transaction')) return;
+  throw new CommandError(why);
 }

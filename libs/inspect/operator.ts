@@ -79,13 +79,14 @@ export async function withOutbox<Result>(
   database: Database,
   work: (outbox: Outbox) => Promise<Result>,
 ): Promise<Result> {
-  const settings = { ...config, SPANNER_TRANSACTIONS_MAX: 1 };
-  const { store, outbox } = await openLedgerStore(settings, () => database, { callLimitMs });
+  // Closing the outbox closes its connection, which is not to be the caller's.
+  const lent = { ...database, close: async () => undefined };
+  const limits = { callLimitMs, transactionsMax: 1 };
+  const { outbox } = await openLedgerStore(config, () => lent, limits);
   try {
     return await work(outbox);
   } finally {
-    // Closing it closes the connection, which in PostgreSQL is the caller's.
-    if (store !== 'postgres') await outbox.close();
+    await outbox.close();
   }
 }
 

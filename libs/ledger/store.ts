@@ -32,29 +32,97 @@ export type LedgerPorts = {
   recovery?: Recovery;
 };
 
-/** A kind of database that a ledger and its outbox can be kept in. */
-export type LedgerStoreKind<Table extends SettingsTable> = {
-  /** Settings of its own, for the table of every service that touches the ledger. */
-  settings: Table;
-  /** What is missing of an environment that names this store. */
-  missing(environment: NodeJS.ProcessEnv): string[];
+/** Where the servers of one system answer, by their names; whatever else is known of the system. */
+export type LedgerServers = { readonly [part: string]: unknown };
+
+/** How a ledger is opened, besides its own settings. */
+export type LedgerOptions = {
+  /** For a store that is in the services' own database. */
+  openPostgres: () => Database;
+  /** Until a single call is given up, where that is not the pool's to say. */
+  callLimitMs?: number;
+  /** Transactions at once, instead of what its settings say; a pool has its own bound. */
+  transactionsMax?: number;
+};
+
+/**
+ * A store of a ledger and its outbox as the rest of the house knows it: whoever opens, copies,
+ * migrates or provisions one takes it from the list (libs/stores/ledgers) and knows none by name.
+ */
+export type LedgerStore<Own extends SettingsTable = SettingsTable> = {
+  /** In a person's words. */
+  title: string;
+  /** The servers that it consists of. */
+  parts: readonly string[];
+  /** Its own settings; none is required by itself, because another store may be named. */
+  settings: Own;
+  /** Which of them it cannot do without, and what to give. */
+  needs: readonly (keyof Own & string)[];
+  advice: Readonly<Partial<Record<keyof Own & string, string>>>;
   /**
-   * Opens every port over one connection, made when first used.
+   * Its settings where its servers are these, all its parts among them.
    *
-   * @param how.callLimitMs until a single call is given up, where that is not the pool's to say.
+   * @param database what the system calls its database.
    */
-  open(
-    settings: SettingsOf<Table>,
-    how: { openPostgres: () => Database; callLimitMs?: number },
-  ): Promise<LedgerPorts>;
+  settingsAt(servers: LedgerServers, database: string): Readonly<Record<string, string>>;
+  /** Rows that a worker posts in one commit, where the servers above bear fewer than usual. */
+  postRowsMax?: number;
+  /** Opens every port over one connection, made when first used. */
+  open(settings: SettingsOf<Own>, options: LedgerOptions): Promise<LedgerPorts>;
+  /** What it has beside the services' own database; absent where it is in that one. */
+  apart?: LedgerApart<Own>;
+  /** What it cannot do, each in a sentence that ends in where that can be done. */
+  cannot: {
+    /** Give a pending transaction that was set aside back to the workers. */
+    givePendingBack?: string;
+  };
+};
+
+/** A ledger in a database of its own, which nobody makes, migrates or reads with the services'. */
+export type LedgerApart<Own extends SettingsTable = SettingsTable> = {
   /**
-   * Copies the ledger into the schema `ledger` of PostgreSQL, which the audit reads by SQL. Absent
-   * where the ledger is there.
+   * Has the database at a server that stands for the store; idempotent.
+   *
+   * @param how.mayMake whether one that is not there is made, empty; otherwise it is `gone`.
    */
-  openCopy?(
-    settings: SettingsOf<Table>,
+  provision(
+    settings: SettingsOf<Own>,
+    how: { mayMake: boolean },
+  ): Promise<'made' | 'there' | 'gone'>;
+  /**
+   * Brings its schema up to the newest migration and gives what was run; idempotent.
+   *
+   * @throws OtherVersionError when it is of another version; nothing is touched.
+   */
+  migrate(settings: SettingsOf<Own>): Promise<{ owner: string; file: string }[]>;
+  /** Where it is, for an error that may be read by anybody. */
+  addressIn(settings: SettingsOf<Own>): string;
+  /** Copies it into the schema `ledger` of PostgreSQL, which the audit reads by SQL. */
+  openCopy(
+    settings: SettingsOf<Own>,
     copyTo: Database,
   ): Promise<{ copy: CopyLedger; close(): Promise<void> }>;
+  /** Reaches it past the services; connects when it is first asked. */
+  inspect(settings: SettingsOf<Own>): LedgerInspector;
+};
+
+/** A live lease of a bucket of the outbox, and the instance that has it. */
+export type LedgerLease = { bucket: number; owner: string; epoch: bigint };
+
+/** A ledger past the services: proofs look at it, and do to it what time and losses do. */
+export type LedgerInspector = {
+  /** Which of these transactions it has. */
+  has(txnIds: readonly string[]): Promise<string[]>;
+  /** Live leases, by its own clock. */
+  leases(): Promise<LedgerLease[]>;
+  /** Has a pending transaction looked after now, as the time does. */
+  makeDue(txnId: string): Promise<void>;
+  /**
+   * Remembers every row. What it returns puts the ledger back to that, as a restore does: nothing
+   * that came since is there.
+   */
+  remember(): Promise<() => Promise<void>>;
+  close(): Promise<void>;
 };
 
 /** What was copied now, and whether more follows because it was enough. */
@@ -69,9 +137,14 @@ export type CopyLedger = (how: {
 }) => Promise<Copied>;
 
 /** The ledger in PostgreSQL, as a list of ledger stores names it. */
-export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
+export const postgresLedgerStore = {
+  title: 'PostgreSQL',
+  parts: ['postgres'],
   settings: {},
-  missing: () => [],
+  needs: [],
+  advice: {},
+  settingsAt: () => ({}),
+  cannot: {},
   open: async (_, { openPostgres }) => {
     const database = openPostgres();
     const announced = openAnnouncer(database);
@@ -101,4 +174,4 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
       recovery: openPostgresRecovery(database),
     };
   },
-};
+} as const satisfies LedgerStore<Record<never, never>>;

@@ -19,8 +19,8 @@ export const settings = {
   ...ledgerSettings,
   ...subscriptionSettings('auditor'),
   /**
-   * Where a ledger in `spanner` is copied to, as the role triplock_copy: the schema `ledger` of
-   * the same database, which the checks read.
+   * Where a ledger in a database of its own is copied to, as the role triplock_copy: the schema
+   * `ledger` of this one, which the checks read.
    */
   LEDGER_COPY_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
   /** The gateways' own, to read; in PostgreSQL as the role triplock_auditor. */

@@ -1,3 +1,4 @@
+import { ledgerStoreWords } from '@triplock/ledgers';
 import {
   CommandError,
   isMissing,
@@ -38,7 +39,7 @@ import {
   whoActs,
   type Actor,
   sourcesOf,
-  refusePendingInSpanner,
+  refuseWhatCannotBeRedriven,
 } from '@triplock/inspect';
 
 const help = `
@@ -73,7 +74,7 @@ DATABASE_URL   the database, as its owner
 KAFKA_BROKERS  some brokers
 KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
 PUBSUB_PROJECT_ID  for refused messages: whose events topic they go to; PUBSUB_EMULATOR_HOST
-LEDGER_STORE   where the ledger is: postgres (default), or spanner with SPANNER_DATABASE
+LEDGER_STORE   where the ledger is: ${ledgerStoreWords}
 `;
 
 const verbs = ['list', 'show', 'redrive', 'dismiss'] as const;
@@ -109,7 +110,7 @@ export function deadLetters(caller: Caller): Promise<void> {
         const action = actionOf(words, values);
         const terminal = openTerminal({ json: values.json ?? false });
         const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-        if (action.verb === 'redrive') refusePendingInSpanner(operator.config, action.ids);
+        if (action.verb === 'redrive') refuseWhatCannotBeRedriven(operator.config, action.ids);
         await withSources(operator, (sources) => act(sources, action, terminal));
       },
     },

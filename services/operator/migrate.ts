@@ -7,9 +7,18 @@ import {
   openForCommand,
   unlimitedRoles,
 } from '@triplock/postgres';
-import { migrateSpanner, spannerMigrationSets } from '@triplock/ledger-spanner';
+import {
+  ledgerApart,
+  ledgersApart,
+  ledgerStoreAdvice,
+  neededForLedger,
+  type LedgerStoreName,
+} from '@triplock/ledgers';
 import { runCommand, UsageError } from '@triplock/command';
-import { readConfig, required, atAddress, type Caller } from '@triplock/inspect';
+import { readConfig, required, atAddress, type Caller, type Config } from '@triplock/inspect';
+
+/** Ledgers in a database of their own, which is migrated where the settings name it. */
+const apart = ledgersApart.map((name) => ({ name, settings: neededForLedger(name) }));
 
 const help = `
 npm run migrate
@@ -22,14 +31,13 @@ may connect to it afterwards, and nobody but its owner make temporary tables the
   --replicas N  limits the connections of each role to what so many replicas of each service need,
             twice, for an upgrade, and some for people; without it limits stay as they are, and
             roles without one are named
-  --json    prints { postgres: [{ owner, file }], spanner: [{ owner, file }], unlimited: [role] }:
+  --json    prints { postgres: [{ owner, file }], ${ledgersApart.map((name) => `${name}: [{ owner, file }], `).join('')}unlimited: [role] }:
             what was run, and which roles have no limit
   --help
 
-DATABASE_URL           PostgreSQL, as the database's owner, which may make roles
-SPANNER_DATABASE       the ledger's as well, projects/…/instances/…/databases/…, where it is in
-                       Spanner, which lets the role of its copy log in; SPANNER_EMULATOR_HOST where
-                       that is an emulator
+DATABASE_URL  PostgreSQL, as the database's owner, which may make roles
+${apart.flatMap(({ settings }) => settings.map((name) => `${name}  ${ledgerStoreAdvice[name]}`)).join('\n')}
+              migrated as well, and the role of its copy may log in
 `;
 
 /** `migrate`: brings the schema of a database up to date. */
@@ -42,31 +50,40 @@ export function migrate(caller: Caller): Promise<void> {
       run: async ({ values }) => {
         const config = readConfig();
         const { DATABASE_URL: url } = required(config, 'DATABASE_URL');
-        const { SPANNER_DATABASE: database, SPANNER_EMULATOR_HOST: emulatorHost } = config;
+        const named = apart.filter(({ settings }) =>
+          settings.every((setting) => config[setting] !== undefined),
+        );
         const replicas = replicasOf(values.replicas);
         const out = values.json ? process.stderr : process.stdout;
         const postgres = await atAddress(url, () => migratePostgres(url, migrationSets));
         const unlimited = await atAddress(url, () =>
-          limitAccess(url, { replicas, copied: database !== undefined }),
+          limitAccess(url, { replicas, copied: named.length > 0 }),
         );
         out.write(`postgres: ran ${postgres.length} migrations\n`);
         if (unlimited.length > 0) {
           out.write(`no limit of connections has ${unlimited.join(', ')}: give --replicas N\n`);
         }
-        const spanner =
-          database === undefined
-            ? []
-            : await atAddress(database, () =>
-                migrateSpanner({ database, emulatorHost }, spannerMigrationSets),
-              );
-        if (database !== undefined) out.write(`spanner: ran ${spanner.length} migrations\n`);
+        const ran: Record<string, readonly Migration[]> = { postgres };
+        for (const { name } of apart) ran[name] = [];
+        for (const { name } of named) {
+          const applied = await migrateApart(name, config);
+          ran[name] = applied;
+          out.write(`${name}: ran ${applied.length} migrations\n`);
+        }
         if (values.json) {
-          process.stdout.write(`${JSON.stringify({ postgres, spanner, unlimited }, null, 2)}\n`);
+          process.stdout.write(`${JSON.stringify({ ...ran, unlimited }, null, 2)}\n`);
         }
       },
     },
     caller.args,
   );
+}
+
+type Migration = { owner: string; file: string };
+
+function migrateApart(name: LedgerStoreName, config: Config): Promise<Migration[]> {
+  const ledger = ledgerApart(name)!;
+  return atAddress(ledger.addressIn(config), () => ledger.migrate(config));
 }
 
 /** @throws UsageError when it is no number of replicas. */

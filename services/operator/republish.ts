@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Outbox } from '@triplock/ledger';
+import { ledgerStoreWords } from '@triplock/ledgers';
 import { type Database } from '@triplock/postgres';
 import { openPublisher } from '@triplock/transport';
 import {
@@ -43,7 +44,7 @@ docs/stores.md. Exit code 2 when the system is not up.
 
 DATABASE_URL       the database, as its owner
 PUBSUB_PROJECT_ID  whose events topic the dispatchers publish to; PUBSUB_EMULATOR_HOST for an emulator
-LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
+LEDGER_STORE       where the outbox is: ${ledgerStoreWords}
 `;
 
 const lookAgainMs = 200;

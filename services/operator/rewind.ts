@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { offsetsText } from '@triplock/ledger';
+import { isCopied, ledgerStoreWords } from '@triplock/ledgers';
 import { loadStatements, type Database } from '@triplock/postgres';
 import {
   openGroupMover,
@@ -84,7 +85,7 @@ KAFKA_BROKERS      some brokers
 KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
 PUBSUB_PROJECT_ID  whose subscriptions they are; PUBSUB_EMULATOR_HOST for an emulator
 LEDGER_GROUP, AUDITOR_GROUP, EVENTS_SUBSCRIPTIONS, TOLD_TOPIC  where they are not called as usual
-LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
+LEDGER_STORE       where the outbox is: ${ledgerStoreWords}
 `;
 
 /** `rewind`: has everything read again that the database lost. */
@@ -282,10 +283,9 @@ async function carryOut(
   plan: RewindPlan,
 ): Promise<RestoredEvents | undefined> {
   const { database, kafka, config } = system;
-  const told =
-    config.LEDGER_STORE === 'postgres' ? await restoreTold(system, plan.since) : undefined;
+  const told = isCopied(config.LEDGER_STORE) ? undefined : await restoreTold(system, plan.since);
   await moveGroups(kafka, plan.groups);
-  if (config.LEDGER_STORE === 'postgres') await lackingEvents(database, 'wait-again');
+  if (!isCopied(config.LEDGER_STORE)) await lackingEvents(database, 'wait-again');
   // An outbox elsewhere lost nothing, and its copy here may not show which events are lacking.
   else await republishAtOnce(config, database, { since: plan.since, until: new Date() });
   const { PUBSUB_PROJECT_ID: projectId } = required(config, 'PUBSUB_PROJECT_ID');

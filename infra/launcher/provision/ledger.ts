@@ -4,10 +4,10 @@ import {
   migrateSpanner,
   openSpanner,
   openSpannerOutbox,
-  OtherSchemaError,
   spannerMigrationSets,
   type SpannerAddress,
 } from '@triplock/ledger-spanner';
+import { OtherVersionError } from '@triplock/postgres';
 import type { LedgerStore, Stores } from '../choices.ts';
 import { CommandError } from '@triplock/command';
 import type { Names } from '../names.ts';
@@ -58,7 +58,7 @@ export async function provisionLedger(
 }
 
 function refuseOtherSchema(error: unknown): never {
-  if (!(error instanceof OtherSchemaError)) throw error;
+  if (!(error instanceof OtherVersionError)) throw error;
   throw new CommandError(`spanner: ${error.message}`, { cause: error });
 }
 

@@ -1,14 +1,20 @@
-import type { LedgerStoreKind } from '@triplock/ledger';
-import { address, integer, isSet, type SettingsOf, text, withDefault } from '@triplock/runtime';
+import type { LedgerStore } from '@triplock/ledger';
+import { address, integer, type SettingsOf, text, withDefault } from '@triplock/runtime';
 import { copyLedgerFrom } from './copy/copy-ledger.ts';
+import { openSpannerFollowUps } from './follow-ups.ts';
+import { inspectSpanner } from './inspector.ts';
 import { openSpannerOutbox } from './outbox.ts';
 import { openSpannerLedger } from './payments.ts';
-import { openSpannerFollowUps } from './follow-ups.ts';
 import { openSpanner } from './spanner/database.ts';
+import {
+  createInEmulator,
+  isInEmulator,
+  migrateSpanner,
+  spannerMigrationSets,
+} from './spanner/schema.ts';
 import { takeDueFromSpanner, wakeDueInSpanner } from './unfinished.ts';
 
-/** Settings of every service whose ledger is in Spanner. */
-const spannerSettings = {
+const settings = {
   /** A ledger in `spanner`: `projects/…/instances/…/databases/…`. */
   SPANNER_DATABASE: withDefault(text, undefined),
   /** `host:port` of an emulator; absent for Cloud Spanner. */
@@ -19,32 +25,32 @@ const spannerSettings = {
   SPANNER_TRANSACTIONS_MAX: withDefault(integer({ min: 1, max: 1_000 }), 10),
 };
 
-/** The settings as read. */
-type SpannerSettings = SettingsOf<typeof spannerSettings>;
+type Settings = SettingsOf<typeof settings>;
 
-/** What is missing of an environment whose ledger is in Spanner. */
-function missingForSpanner(environment: NodeJS.ProcessEnv): string[] {
-  if (isSet(environment, 'SPANNER_DATABASE')) return [];
-  return ['SPANNER_DATABASE is missing: LEDGER_STORE=spanner needs it'];
-}
-
-/** Where the settings say that Spanner is; it is only asked where they name it. */
-function spannerOptionsOf(settings: SpannerSettings) {
-  return {
-    database: settings.SPANNER_DATABASE!,
-    emulatorHost: settings.SPANNER_EMULATOR_HOST,
-    role: settings.SPANNER_DATABASE_ROLE,
-    transactionsMax: settings.SPANNER_TRANSACTIONS_MAX,
-  };
-}
-
-/** The ledger in Cloud Spanner, as a list of ledger stores names it. */
-export const spannerLedgerStore: LedgerStoreKind<typeof spannerSettings> = {
-  settings: spannerSettings,
-  missing: missingForSpanner,
-  open: async (settings, { callLimitMs }) => {
-    const limits = callLimitMs === undefined ? {} : { callLimitMs };
-    const database = await openSpanner({ ...spannerOptionsOf(settings), ...limits });
+/** The ledger in Cloud Spanner. */
+export const spannerLedgerStore = {
+  title: 'Spanner',
+  parts: ['spanner'],
+  settings,
+  needs: ['SPANNER_DATABASE'],
+  advice: {
+    SPANNER_DATABASE:
+      'the ledger as projects/…/instances/…/databases/…: LEDGER_STORE=spanner has it',
+  },
+  settingsAt: ({ spanner }, database) => ({
+    SPANNER_DATABASE: `projects/triplock/instances/triplock/databases/${database}`,
+    SPANNER_EMULATOR_HOST: String(spanner),
+    // It runs one at a time: those of a process queue up, instead of aborting one another.
+    SPANNER_TRANSACTIONS_MAX: '1',
+  }),
+  // The emulator's commits cost the square of their rows.
+  postRowsMax: 25,
+  open: async (given, { callLimitMs, transactionsMax }) => {
+    const database = await openSpanner({
+      ...placeIn(given),
+      ...(callLimitMs !== undefined && { callLimitMs }),
+      ...(transactionsMax !== undefined && { transactionsMax }),
+    });
     return {
       ledger: openSpannerLedger(database),
       followUps: openSpannerFollowUps(database),
@@ -53,8 +59,33 @@ export const spannerLedgerStore: LedgerStoreKind<typeof spannerSettings> = {
       wakeDue: wakeDueInSpanner(database),
     };
   },
-  openCopy: async (settings, copyTo) => {
-    const spanner = await openSpanner(spannerOptionsOf(settings));
-    return { copy: copyLedgerFrom(spanner, copyTo), close: () => spanner.close() };
+  apart: {
+    provision: async (given, { mayMake }) => {
+      const { database, emulatorHost } = placeIn(given);
+      const emulator = { database, emulatorHost: emulatorHost! };
+      if (!mayMake) return (await isInEmulator(emulator)) ? 'there' : 'gone';
+      return (await createInEmulator(emulator)).made ? 'made' : 'there';
+    },
+    migrate: (given) => migrateSpanner(placeIn(given), spannerMigrationSets),
+    addressIn: ({ SPANNER_DATABASE }) => SPANNER_DATABASE!,
+    openCopy: async (given, copyTo) => {
+      const spanner = await openSpanner(placeIn(given));
+      return { copy: copyLedgerFrom(spanner, copyTo), close: () => spanner.close() };
+    },
+    inspect: (given) => inspectSpanner(() => openSpanner(placeIn(given))),
   },
-};
+  cannot: {
+    givePendingBack:
+      'a pending transaction is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
+  },
+} as const satisfies LedgerStore<typeof settings>;
+
+/** Where Spanner is; it is only asked where the settings name it. */
+function placeIn(given: Settings) {
+  return {
+    database: given.SPANNER_DATABASE!,
+    emulatorHost: given.SPANNER_EMULATOR_HOST,
+    role: given.SPANNER_DATABASE_ROLE,
+    transactionsMax: given.SPANNER_TRANSACTIONS_MAX,
+  };
+}

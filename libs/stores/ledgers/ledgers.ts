@@ -1,68 +1,106 @@
-import { postgresLedgerStore, type CopyLedger, type LedgerPorts } from '@triplock/ledger';
+import {
+  postgresLedgerStore,
+  type CopyLedger,
+  type LedgerApart,
+  type LedgerOptions,
+  type LedgerPorts,
+  type LedgerStore,
+} from '@triplock/ledger';
 import { spannerLedgerStore } from '@triplock/ledger-spanner';
 import type { Database } from '@triplock/postgres';
-import { oneOf, withDefault, type SettingsOf } from '@triplock/runtime';
+import { isSet, oneOf, readSettings, withDefault, type SettingsOf } from '@triplock/runtime';
 
-/** Every store that a ledger can be kept in, by its name in LEDGER_STORE: a line each. */
-const stores = {
+/** What LEDGER_STORE can name: a store goes with its folder and its line. */
+const listed = {
   postgres: postgresLedgerStore,
   spanner: spannerLedgerStore,
-};
+} as const;
 
+type Listed = typeof listed;
 /** A store's name in LEDGER_STORE. */
-export type LedgerStoreName = keyof typeof stores;
+export type LedgerStoreName = keyof Listed;
+/** A server that some store consists of. */
+export type LedgerPart = Listed[LedgerStoreName]['parts'][number];
 
-type Kind = (typeof stores)[LedgerStoreName];
-type All<Union> = (Union extends unknown ? (each: Union) => void : never) extends (
-  all: infer Each,
-) => void
-  ? Each
+/** Of all stores together. */
+type All<Each> = (Each extends unknown ? (one: Each) => void : never) extends (all: infer T) => void
+  ? T
   : never;
+type OwnSettings = All<Listed[LedgerStoreName]['settings']>;
 
-const names = Object.keys(stores) as [LedgerStoreName, ...LedgerStoreName[]];
-const ownSettings = Object.assign(
-  {},
-  ...Object.values(stores).map(({ settings }) => settings),
-) as All<Kind['settings']>;
+/** The names of all stores, the usual one first. */
+export const ledgerStoreNames = Object.keys(listed) as [LedgerStoreName, ...LedgerStoreName[]];
+const [usual] = ledgerStoreNames;
+const stores: readonly LedgerStore[] = Object.values(listed);
 
 /** Settings of every service that touches the ledger, for its settings table. */
 export const ledgerSettings = {
   /** Where the ledger and its outbox are kept. */
-  LEDGER_STORE: withDefault(oneOf(names), 'postgres'),
-  ...ownSettings,
+  LEDGER_STORE: withDefault(oneOf(ledgerStoreNames), usual),
+  ...(Object.assign({}, ...stores.map(({ settings }) => settings)) as OwnSettings),
 };
 
 /** The settings as read. */
 export type LedgerSettings = SettingsOf<typeof ledgerSettings>;
+/** A setting that some store cannot do without. */
+export type NeededForLedger = keyof OwnSettings;
+
+/** What to give for a setting that some store needs. */
+export const ledgerStoreAdvice = Object.assign(
+  {},
+  ...stores.map(({ advice }) => advice),
+) as Readonly<Record<NeededForLedger, string>>;
+
+/** What LEDGER_STORE takes, for the help of a command. */
+export const ledgerStoreWords = ledgerStoreNames
+  .map((name) => {
+    const { needs } = ledgerStoreNamed(name);
+    const place = needs.length > 0 ? ` with ${needs.join(' and ')}` : '';
+    return name === usual ? `${name} (default)${place}` : `${name}${place}`;
+  })
+  .join(', or ');
+
+/** The names of those that are in a database of their own. */
+export const ledgersApart = ledgerStoreNames.filter((name) => isCopied(name));
 
 /** What is missing of an environment for the ledger that it names. */
 export function missingForLedger(environment: NodeJS.ProcessEnv): string[] {
-  const name = names.find((each) => each === environment['LEDGER_STORE']?.trim());
-  return name === undefined ? [] : stores[name].missing(environment);
+  // Another name is malformed, which the table says.
+  const name = ledgerStoreNames.find((each) => each === environment['LEDGER_STORE']?.trim());
+  if (name === undefined) return [];
+  return neededForLedger(name)
+    .filter((setting) => !isSet(environment, setting))
+    .map((setting) => `${setting} is missing: LEDGER_STORE=${name} needs it`);
+}
+
+/** The settings that a store cannot do without. */
+export function neededForLedger(name: LedgerStoreName): readonly NeededForLedger[] {
+  return listed[name].needs;
+}
+
+/** Where a ledger is, read from an environment. @throws SettingsError. */
+export function readLedgerStore(environment: NodeJS.ProcessEnv): LedgerSettings {
+  return readSettings(environment, ledgerSettings, missingForLedger(environment));
 }
 
 /** Every port of the ledger that the settings name, and that name. */
-export type LedgerStore = LedgerPorts & { store: LedgerStoreName };
+export type OpenedLedger = LedgerPorts & { store: LedgerStoreName };
 
-/**
- * Opens the ledger that the settings name. It connects when first used.
- *
- * @param limits.callLimitMs until a single call is given up; a pool of PostgreSQL has its own
- * limit.
- */
+/** Opens the ledger that the settings name. It connects when first used. */
 export async function openLedgerStore(
   settings: LedgerSettings,
-  openPostgres: () => Database,
-  limits: { callLimitMs?: number } = {},
-): Promise<LedgerStore> {
+  openPostgres: LedgerOptions['openPostgres'],
+  limits: Omit<LedgerOptions, 'openPostgres'> = {},
+): Promise<OpenedLedger> {
   const store = settings.LEDGER_STORE;
-  return { store, ...(await stores[store].open(settings, { openPostgres, ...limits })) };
+  const ports = await ledgerStoreNamed(store).open(settings, { openPostgres, ...limits });
+  return { store, ...ports };
 }
 
 /** Whether the audit's SQL finds the ledger itself in PostgreSQL, or needs a copy there. */
 export function isCopied(store: string | undefined): boolean {
-  const name = names.find((each) => each === store);
-  return name !== undefined && stores[name].openCopy !== undefined;
+  const name = ledgerStoreNames.find((each) => each === store);
+  return name !== undefined && ledgerApart(name) !== undefined;
 }
 
 /** Copies a ledger that is kept elsewhere into PostgreSQL. `undefined`: it is there already. */
@@ -70,5 +108,15 @@ export async function openLedgerCopy(
   settings: LedgerSettings,
   copyTo: () => Database,
 ): Promise<{ copy: CopyLedger; close(): Promise<void> } | undefined> {
-  return stores[settings.LEDGER_STORE].openCopy?.(settings, copyTo());
+  return ledgerApart(settings.LEDGER_STORE)?.openCopy(settings, copyTo());
+}
+
+/** What a store has beside the services' own database; nothing where the ledger is in that. */
+export function ledgerApart(name: LedgerStoreName): LedgerApart | undefined {
+  return ledgerStoreNamed(name).apart;
+}
+
+/** A store of the list, as any of them is. */
+export function ledgerStoreNamed(name: LedgerStoreName): LedgerStore {
+  return listed[name];
 }

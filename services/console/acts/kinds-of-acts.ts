@@ -15,7 +15,7 @@ import {
   parseDeadLetterId,
   renderDeadLetterId,
   type DeadLetterId,
-  refusePendingInSpanner,
+  refuseWhatCannotBeRedriven,
   sourcesOf,
   findToGiveBack,
   giveBackOne,
@@ -165,7 +165,7 @@ function prepareRedrive(fields: URLSearchParams): Prepared {
     target: [...ids.map(renderDeadLetterId), ...(again ? ['again'] : [])].join(' '),
     async perform(console, { by, why }) {
       const { config } = console;
-      refusePendingInSpanner(config, ids);
+      refuseWhatCannotBeRedriven(config, ids);
       if (ids.some(({ source }) => source === 'refused')) required(config, 'PUBSUB_PROJECT_ID');
       const sources = sourcesOf(config, operatorsDatabase(console));
       const redriveOne = (id: DeadLetterId) => redrive(sources, id, { by, why, again });

@@ -1,3 +1,4 @@
+import { isCopied, ledgerStoreNamed } from '@triplock/ledgers';
 import { type TxnId, maskCardNumbers } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { describeCopyUntil, readCopyUntil, readEffects, type Effects } from '@triplock/inspect';
@@ -175,9 +176,11 @@ function webhooksOf(rows: readonly AttemptRow[]): Webhook[] {
 
 /** What whoever reads the ledger here has to know: that this is a copy, and until when it holds. */
 export async function describeCopy({ config, database }: Console): Promise<string | undefined> {
-  if (config.LEDGER_STORE !== 'spanner') return undefined;
+  const { LEDGER_STORE: store } = config;
+  if (!isCopied(store)) return undefined;
   const until = await readCopyUntil(database);
-  const copied = 'The ledger is in Spanner: this is its copy in PostgreSQL, about two seconds old.';
+  const where = `The ledger is in ${ledgerStoreNamed(store).title}`;
+  const copied = `${where}: this is its copy in PostgreSQL, about two seconds old.`;
   return until === undefined ? copied : `${copied} Now ${describeCopyUntil(until)}.`;
 }
 

@@ -1,5 +1,5 @@
 import { type Claims, ClaimsUnavailableError } from '@triplock/claims';
-import type { LedgerStore } from '@triplock/ledgers';
+import type { OpenedLedger } from '@triplock/ledgers';
 import type { Partners } from '@triplock/partners';
 import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
 import { withDeadline, type AdminRoute, type ReadinessCheck } from '@triplock/runtime';
@@ -48,7 +48,7 @@ export function checkPostgres(partners: Partners, claims: Claims): ReadinessChec
  * The part of a ledger outside PostgreSQL in `/readyz`: a gateway whose claims are warm accepts
  * without it, one whose claims were lost needs the ledger to answer for them.
  */
-export function checkLedger(ledger: LedgerStore['ledger'], claims: Claims): ReadinessCheck {
+export function checkLedger(ledger: OpenedLedger['ledger'], claims: Claims): ReadinessCheck {
   return async () => {
     try {
       return await withDeadline(ledger.ping(), { ms: pingMs, what: 'the ledger' });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
-import { beforeBaseline, changedFile, newerDatabase } from '@triplock/postgres';
+import { beforeBaseline, changedFile, newerDatabase, OtherVersionError } from '@triplock/postgres';
 import { backoffMs } from '@triplock/runtime';
 import {
   type DatabaseAdminClient,
@@ -15,11 +15,6 @@ import { commitTimestamp } from './values.ts';
 
 /** A file that was run by this call. */
 export type AppliedSpannerMigration = { owner: string; file: string };
-
-/** The database is of another version than this code. One sentence that says what to do. */
-export class OtherSchemaError extends Error {
-  override name = 'OtherSchemaError';
-}
 
 const recordTable = `
 CREATE TABLE IF NOT EXISTS migrations (
@@ -37,7 +32,7 @@ CREATE TABLE IF NOT EXISTS migrations (
  * runs again whole. Spanner makes one schema change at a time, so of two migrators at once the
  * later one finds everything there.
  *
- * @throws OtherSchemaError when an applied file was changed or is missing; nothing is touched.
+ * @throws OtherVersionError when an applied file was changed or is missing; nothing is touched.
  */
 export async function migrateSpanner(
   address: SpannerAddress,
@@ -92,7 +87,7 @@ async function openMigrations(
     const before = recorded.get(file);
     if (before === undefined) open.push({ owner, file, ddl, sha256 });
     else if (before !== sha256) {
-      throw new OtherSchemaError(changedFile(owner, file));
+      throw new OtherVersionError(changedFile(owner, file));
     }
   }
   return open;
@@ -100,10 +95,10 @@ async function openMigrations(
 
 function refuseOtherSchema(owner: string, applied: readonly string[], files: readonly string[]) {
   if (applied.length > 0 && !applied.includes(files[0]!)) {
-    throw new OtherSchemaError(beforeBaseline(owner, applied[0]!));
+    throw new OtherVersionError(beforeBaseline(owner, applied[0]!));
   }
   const unknown = applied.find((file) => !files.includes(file));
-  if (unknown !== undefined) throw new OtherSchemaError(newerDatabase(owner, unknown));
+  if (unknown !== undefined) throw new OtherVersionError(newerDatabase(owner, unknown));
 }
 
 async function changeSchema(
@@ -195,6 +190,21 @@ export async function createInEmulator(address: EmulatorAddress): Promise<{ made
     return { made };
   } finally {
     await Promise.all([instances.close(), databases.close()]);
+  }
+}
+
+/** Whether the database is there. */
+export async function isInEmulator(address: EmulatorAddress): Promise<boolean> {
+  const databases = await openDatabaseAdmin(address);
+  try {
+    await databases.getDatabase({ name: address.database });
+    return true;
+  } catch (error) {
+    // Also where its instance is not there.
+    if (statusOf(error) !== status.notFound) throw error;
+    return false;
+  } finally {
+    await databases.close();
   }
 }
 
