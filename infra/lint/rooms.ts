@@ -12,7 +12,8 @@ import { root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
  */
 
 /** What a store is called for short; PostgreSQL is the database of all as well. */
-const storeWord = /^libs\/stores\/(?:claims|ledger)-(?!postgres)(\w{6})/;
+// What lies in a store, such as the server that stands for it, is of that store.
+const storeWord = /^libs\/stores\/(?:claims|ledger)-(?!postgres)(\w{6})[^/]*$/;
 const notProduct =
   /(\.test\.ts|\.conformance\.ts|\.testing\.ts|\.md|package-lock\.json|openapi\.json|\/dashboards\/[\w-]+\.json)$|\/tests?\/|^(e2e|demo|load-tests|findings|docs)\//;
 const product = /\.(ts|mts|mjs|js|sql|lua|ya?ml|json)$|\/Dockerfile$/;

@@ -24,7 +24,7 @@ function fetchDynamodb(): Promise<Fetched> {
     command: ({ folder, ports }) =>
       Promise.resolve({
         file: process.execPath,
-        args: [...heap, join(cloneFolder, 'infra/dynamodb-server/main.ts')],
+        args: [...heap, join(cloneFolder, 'libs/stores/claims-dynamodb/server/main.ts')],
         cwd: cloneFolder,
         settings: {
           NODE_COMPILE_CACHE: compiledCode,

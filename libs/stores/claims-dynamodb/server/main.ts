@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import { port, readSettings, refusedPage, text, withDefault } from '@triplock/runtime';
+import { refusedPage } from '@triplock/runtime';
 import dynalite from 'dynalite';
+import { readConfig } from './config.ts';
 
 // A process that speaks DynamoDB's wire and keeps its tables in a folder; README.md tells the rest.
 
@@ -9,11 +10,7 @@ const {
   DYNAMODB_SERVER_HOST: host,
   DYNAMODB_SERVER_PORT: listenOn,
   DYNAMODB_SERVER_FOLDER: path,
-} = readSettings(process.env, {
-  DYNAMODB_SERVER_HOST: withDefault(text, '127.0.0.1'),
-  DYNAMODB_SERVER_PORT: port,
-  DYNAMODB_SERVER_FOLDER: text,
-});
+} = readConfig();
 
 mkdirSync(path, { recursive: true, mode: 0o700 });
 // A table's state between is kept with the table, and a table that a kill leaves in one stays
