@@ -9,6 +9,7 @@ import {
   titlesOfParts,
 } from '@triplock/launcher';
 import { titleOfClaims } from '@triplock/inspect';
+import { ledgerStoreNamed } from '@triplock/ledgers';
 import { formatSpan, openTerminal, style, type Terminal, wholeNumber } from '@triplock/command';
 import { renderInvitation, tellStory, type StoryEnd } from './story.ts';
 import { startSystem } from './system.ts';
@@ -28,16 +29,11 @@ that was up before is used as it is, and stays up.
   --help
 `;
 
-const ledgerStoreNames: Readonly<Record<Endpoints['ledger'], string>> = {
-  postgres: 'PostgreSQL',
-  spanner: 'Cloud Spanner (its emulator)',
-};
-
 /** What a stranger has to know before the story begins. */
 const legendOf = (endpoints: Endpoints) => [
   '',
   `${style.name('guard 1 claims')}  ${titleOfClaims(endpoints.claims)}: one request at work per key, and whether it was answered`,
-  `${style.name('guard 2 ledger')}  ${ledgerStoreNames[endpoints.ledger]}: one row per payment id; row, entry and event commit together`,
+  `${style.name('guard 2 ledger')}  ${ledgerStoreNamed(endpoints.ledger).title}: one row per payment id; row, entry and event commit together`,
   `${style.name('guard 3 inbox')}   one effect per event id, however often it is published`,
 ];
 

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import {
   bringUp,
   claimStoreAt,
+  ledgerStoreAt,
   runningSystem,
   startCommand,
   usualNames,
@@ -13,7 +14,8 @@ import {
   type SettingsOfServices,
 } from '@triplock/launcher';
 import { UsageError, style, type Terminal } from '@triplock/command';
-import { copyLedgerFrom, openSpanner, type SpannerDatabase } from '@triplock/ledger-spanner';
+import type { LedgerInspector } from '@triplock/ledger';
+import { ledgerApart, openLedgerCopy } from '@triplock/ledgers';
 import { openForCommand, type Database, type Queryable } from '@triplock/postgres';
 import { inspectClaims } from '@triplock/claim-stores';
 import type { ClaimsInspector } from '@triplock/claims';
@@ -32,8 +34,8 @@ export type System = {
   /** What its things are called in the parts. */
   names: Names;
   /**
-   * Reads everything, writes nothing. What it shows of a ledger in Spanner is up to two seconds
-   * old.
+   * Reads everything, writes nothing. What it shows of a ledger in a database of its own is up to
+   * two seconds old.
    */
   database: Database;
   /** The same as of now. */
@@ -149,7 +151,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     connectionsMax: 4,
     readOnly: true,
   });
-  const ledger = openLedgerNow(endpoints, database);
+  const ledger = openLedgerNow(endpoints, names, database);
   const claims = inspectClaims(claimStoreAt(endpoints.claims, endpoints, names.claims));
   const brokers = endpoints.kafka.split(',');
   const logger = createLogger({ service: 'demo', instance: 'demo', level: 'silent' });
@@ -209,49 +211,45 @@ export function auditSystem(system: System, waitMs: number): Promise<AuditReport
 
 /** The ledger's tables by SQL, as they are when they are asked. */
 export type LedgerNow = Queryable & {
-  /** Where the ledger is in Spanner: its own database, for what is not copied. */
-  spanner(): Promise<SpannerDatabase>;
+  /** A ledger in a database of its own, for what is not copied; else there is none. */
+  apart: LedgerInspector | undefined;
   close(): Promise<void>;
 };
 
-type LedgerAddress = Pick<Endpoints, 'ledger' | 'spanner' | 'spannerDatabase' | 'databases'>;
-
-/** The emulator does one thing at a time, and who looks is not to take it from the services. */
+/** An emulator does one thing at a time, and who looks is not to take it from the services. */
 const apartMs = 250;
 
 /**
- * Reads the ledger through `database`. Of a ledger in Spanner that has a copy, which the auditor
- * brings up to now every other second: whoever looks between a crash and what follows it cannot
- * wait for that, so the copy is brought up to now before each look.
+ * Reads the ledger through `database`. Of a ledger in a database of its own that has a copy, which
+ * the auditor brings up to now every other second: whoever looks between a crash and what follows
+ * it cannot wait for that, so the copy is brought up to now before each look.
  */
-export function openLedgerNow(address: LedgerAddress, database: Queryable): LedgerNow {
-  let opened: Promise<SpannerDatabase> | undefined;
-  const spanner = () => (opened ??= openOf(address));
-  if (address.ledger === 'postgres') {
-    return { query: (sql, values) => database.query(sql, values), spanner, close: async () => {} };
+export function openLedgerNow(endpoints: Endpoints, names: Names, database: Queryable): LedgerNow {
+  const settings = ledgerStoreAt(endpoints.ledger, endpoints, names);
+  const apart = ledgerApart(endpoints.ledger)?.inspect(settings);
+  if (apart === undefined) {
+    return { query: (sql, values) => database.query(sql, values), apart, close: async () => {} };
   }
   const copyTo = openForCommand({
-    url: address.databases.copy,
+    url: endpoints.databases.copy,
     applicationName: 'ledger now',
     connectionsMax: 1,
   });
-  const copy = async () =>
-    void (await copyLedgerFrom(await spanner(), copyTo)({ counting: false }));
+  let opened: ReturnType<typeof openLedgerCopy> | undefined;
+  const copy = async () => {
+    opened ??= openLedgerCopy(settings, () => copyTo);
+    await (await opened)!.copy({ counting: false });
+  };
   const bringUpToNow = shareReads(copy, { apartMs });
   return {
     query: async (sql, values) => {
       await bringUpToNow();
       return database.query(sql, values);
     },
-    spanner,
+    apart,
     close: async () => {
-      const database = await opened?.catch(() => undefined);
-      await Promise.all([database?.close(), copyTo.close()]);
+      const copied = await opened?.catch(() => undefined);
+      await Promise.all([copied?.close(), apart.close(), copyTo.close()]);
     },
   };
-}
-
-async function openOf({ spannerDatabase, spanner }: LedgerAddress): Promise<SpannerDatabase> {
-  if (spannerDatabase === undefined) throw new Error('this ledger is not kept in Spanner');
-  return openSpanner({ database: spannerDatabase, emulatorHost: spanner });
 }

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { continueProcess, pauseProcess, readLogs } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { type Lease, home, onTheSystem, readLeases } from './test/system.ts';
+import type { LedgerLease } from '@triplock/ledger';
+import { home, onTheSystem, readLeases } from './test/system.ts';
 import { recordRun } from './test/history.ts';
 import { acceptedIds, becomeFinalOnce, sendSteadily, stormLoadOf } from './storms.ts';
 
@@ -10,7 +11,7 @@ const on = onTheSystem();
 const owner = { home, name: 'outbox-dispatcher-1' };
 
 /** Live leases by the dispatcher that has them. */
-async function leases(): Promise<Map<string, Lease[]>> {
+async function leases(): Promise<Map<string, LedgerLease[]>> {
   return Map.groupBy(await readLeases(on), (lease) => lease.owner);
 }
 
@@ -53,7 +54,7 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
   const calm = new AbortController();
   const { perSecond } = stormLoadOf(on.system).steady;
   const load = sendSteadily(run.acme, { perSecond, stop: calm.signal });
-  let lost: Lease[] = [];
+  let lost: LedgerLease[] = [];
   let takenOver: { at: Date } | undefined;
   try {
     const resting = await restBeforeTheMark(owner.name);

@@ -1,5 +1,6 @@
-import { runCommand, upgradableFrom } from '@triplock/launcher';
+import { claimStores, runCommand, upgradableFrom } from '@triplock/launcher';
 import { UsageError, openTerminal } from '@triplock/command';
+import { ledgerStoreNames } from '@triplock/ledgers';
 import { checkHistory, readHistory, renderHistory } from '@triplock/inspect';
 import { chooseServers, proveServers, renderServers } from './prove/claims-servers.ts';
 import { proveGate } from './prove/gate.ts';
@@ -11,6 +12,8 @@ import {
   chooseFiles,
   chooseSeed,
   listCampaigns,
+  oneOfTheOthers,
+  usualLedger,
 } from './prove/promises.ts';
 import { proveStores, renderProof } from './prove/run.ts';
 import { chooseTimes, proveTwoAtOnce } from './prove/two-at-once.ts';
@@ -23,9 +26,9 @@ ${listCampaigns().join('\n')}
 
 In words:
 
-  stores    on every claim store with a ledger in PostgreSQL, and on the first of them with one in
-            Spanner; among the promises claims that are lost again and again under load. What does
-            not apply is reported with its reason
+  stores    on every claim store with a ledger in ${usualLedger}, and on the first of them with one
+            in each other store; among the promises claims that are lost again and again under load.
+            What does not apply is reported with its reason
   faults    what takes long to break, or needs the machine for itself: a storm that kills every
             process and then all at once, under transfers, cards, refunds, retries and reused keys;
             a thousand requests at once, workers that come and go, every scenario. On Redis unless
@@ -57,15 +60,16 @@ Each campaign brings up a system of its own, two of each service, and runs files
 code 1 when a promise failed or was not tried. Ctrl-C stops everything that was started.
 
   --list       the campaigns, a line each
-  --only LIST  only these, separated by commas: stores (redis, postgres, hybrid, dynamodb), files of
+  --only LIST  only these, separated by commas: stores (${claimStores.join(', ')}), files of
                the campaign without .test.ts, or both; of claims-servers servers (redis-6.2, redis-7.0,
                redis-8.2, valkey-9.1), suites (libs/claims/redis/redis-claims), or both
-  --ledger postgres | spanner
-               only with this ledger; with spanner on Redis, unless --only names stores
+  --ledger ${ledgerStoreNames.join(' | ')}
+               only with this ledger; with another than ${usualLedger} on the first claim store, unless
+               --only names stores
   --full       every claim store with every ledger
-  --one        of generators another one every day
+  --one        of generators another one every day; of stores one that is not the usual, by --seed
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
-               with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60,
+               with another ledger than usual on guard 2; of faults a storm of 15 seconds instead of 60,
                which hits every process all the same; of restore the first of its moments and fewer
                requests; of generators only the new piece's own tests;
                of two-at-once one time; of upgrade a smaller outbox and no way back; of claims-servers
@@ -160,6 +164,7 @@ type Asked = {
   only?: string;
   ledger?: string;
   full?: boolean;
+  one?: boolean;
   short?: boolean;
   seed?: string;
   from?: string;
@@ -168,13 +173,14 @@ type Asked = {
 
 async function proveCampaign(
   word: string | undefined,
-  { only, ledger, full = false, short = false, json = false, ...values }: Asked,
+  { full = false, one = false, short = false, json = false, ...values }: Asked,
   interrupted: () => AbortSignal,
 ): Promise<void> {
   const campaign = chooseCampaign(word);
+  const seed = chooseSeed(values.seed);
+  const { only, ledger } = one ? oneOfTheOthers(seed) : values;
   const { columns, rest } = chooseColumns(campaign, { only, ledger, full });
   const files = chooseFiles(campaign, { only: rest, short });
-  const seed = chooseSeed(values.seed);
   const from = campaign === 'upgrade' ? { from: upgradableFrom(values.from) } : {};
   if (short) process.env['STORM_SECONDS'] = '15';
   process.env['STORM_SEED'] = String(seed);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
+import { storeNamed } from '@triplock/claim-stores';
 import { type Endpoints, killProcess, runOf } from '@triplock/launcher';
+import { ledgerStoreNamed } from '@triplock/ledgers';
 import {
   type IdempotencyKey,
   type JsonValue,
@@ -274,8 +276,8 @@ const usual: StormLoad = {
   identical: 1_000,
 };
 
-/** One process of dynalite makes a fraction of Redis's claims, and its client takes as much CPU. */
-const onDynalite: StormLoad = {
+/** What stands for a claim store makes a fraction of Redis's claims, and takes as much CPU. */
+const onClaimServer: StormLoad = {
   mixed: { perSecond: 10, acceptedMin: 30, losses: 4 },
   steady: { perSecond: 20, acceptedMin: 60 },
   still: { clients: 16, idleMs: 100, acceptedMin: 100, refusedMin: 32 },
@@ -283,10 +285,10 @@ const onDynalite: StormLoad = {
 };
 
 /**
- * What Spanner's emulator posts on two cores is a fraction of what PostgreSQL does
- * (docs/stores.md), and the rest of a load would only wait in Kafka.
+ * What stands for a ledger's store posts a fraction of what PostgreSQL does (docs/stores.md), and
+ * the rest of a load would only wait in Kafka.
  */
-const onSpannerEmulator: StormLoad = {
+const onLedgerServer: StormLoad = {
   mixed: { perSecond: 5, acceptedMin: 10, losses: 4 },
   steady: { perSecond: 5, acceptedMin: 30 },
   still: { clients: 8, idleMs: 500, acceptedMin: 40, refusedMin: 16 },
@@ -295,6 +297,6 @@ const onSpannerEmulator: StormLoad = {
 
 /** What a system can bear: emulators stand for stores that bear more. */
 export function stormLoadOf({ ledger, claims }: Endpoints): StormLoad {
-  if (ledger === 'spanner') return onSpannerEmulator;
-  return claims === 'dynamodb' ? onDynalite : usual;
+  if (ledgerStoreNamed(ledger).brings !== undefined) return onLedgerServer;
+  return storeNamed(claims).brings === undefined ? usual : onClaimServer;
 }

@@ -11,7 +11,7 @@ test('servers and suites are chosen by one list, and an unknown word is refused'
   const all = chooseServers({ only: undefined, short: false });
   assert.deepEqual(all.lines, redisLines);
   assert.ok(all.files.every(({ path }) => existsSync(path)));
-  for (const folder of ['libs/claims/', 'libs/stores/claims-hybrid/', 'libs/once/', 'services/'])
+  for (const folder of ['libs/claims/', 'libs/once/', 'services/'])
     assert.ok(
       all.files.some(({ name }) => name.startsWith(folder)),
       folder,

@@ -38,7 +38,7 @@ const suites = [
   'libs/claims/redis/*.test.ts',
   'libs/stores/claims-hybrid/*.test.ts',
   'libs/claims/redis/redis-inspector.test.ts',
-  'libs/once/{key-value-once,postgres-once,idempotent-route}.test.ts',
+  'libs/once/{key-value-once,idempotent-route}.test.ts',
   'services/ingest-gateway/accept/claim-stores.test.ts',
   'infra/launcher/parts/redis.test.ts',
 ];

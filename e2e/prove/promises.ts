@@ -8,6 +8,7 @@ import {
   parseLedgerStore,
 } from '@triplock/launcher';
 import { UsageError } from '@triplock/command';
+import { ledgerStoreNamed, ledgerStoreNames } from '@triplock/ledgers';
 
 const folder = fileURLToPath(new URL('../', import.meta.url));
 
@@ -30,7 +31,7 @@ type Other = 'generators' | 'two-at-once' | 'claims-servers' | 'gate' | 'check';
 
 /** Every campaign by its name, those too that are not files of e2e/, and what it proves. */
 export const campaignLines = {
-  stores: 'the promises end to end on every claim store and on both ledgers',
+  stores: 'the promises end to end on every claim store and on every ledger',
   faults: 'processes killed under load, workers that come and go, every scenario',
   restore: 'a restore in the middle of a storm, and what partners were told stays true',
   generators: 'what npm run rename and npm run new write, each in a scratch clone',
@@ -64,10 +65,10 @@ export function chooseSeed(word: string | undefined): number {
 
 /**
  * What `--short` runs: of every store of claims the promises that rest on guard 1 most, of a ledger
- * in Spanner those that rest on guard 2 and the outbox.
+ * in another store than usual those that rest on guard 2 and the outbox.
  */
-const shortFiles: Readonly<Record<LedgerStore, readonly string[]>> = {
-  postgres: [
+const shortFiles = {
+  usual: [
     'one-payment',
     'identical-at-once',
     'claims-forgotten',
@@ -75,8 +76,13 @@ const shortFiles: Readonly<Record<LedgerStore, readonly string[]>> = {
     'postgres-away',
     'the-audit-balances',
   ],
-  spanner: ['one-payment', 'claims-forgotten', 'refunds', 'the-audit-balances'],
-};
+  others: ['one-payment', 'claims-forgotten', 'refunds', 'the-audit-balances'],
+} as const satisfies Record<string, readonly string[]>;
+
+/** The store that a ledger is in unless somebody chooses, and the others. */
+export const [usualLedger, ...otherLedgers] = ledgerStoreNames;
+const shortOn = (ledger: LedgerStore): readonly string[] =>
+  ledger === usualLedger ? shortFiles.usual : shortFiles.others;
 
 const notShort = 'it is not among the few that --short tries here';
 
@@ -102,7 +108,8 @@ const sameOnEveryLedger: Readonly<Record<string, string>> = {
   'webhook-endpoint': 'endpoints are in PostgreSQL',
 };
 
-const notOnSpanner: Readonly<Record<string, string>> = {
+/** Where it cannot be tried on a ledger whose server keeps nothing. */
+const notInMemory: Readonly<Record<string, string>> = {
   'down-and-up': 'the emulator keeps the ledger in memory, and down ends it',
 };
 
@@ -134,36 +141,38 @@ export function chooseFiles(
       .sort(([one], [other]) => turnOf(one) - turnOf(other) || one.localeCompare(other)),
   );
   const isShort = campaign === 'stores' && asked.short && asked.only.length === 0;
-  const { postgres, spanner } = shortFiles;
-  const reasons = [sameOnEveryClaims, sameOnEveryLedger, notOnSpanner].flatMap(Object.keys);
-  const listed = campaign === 'stores' ? [...postgres, ...spanner, ...reasons] : [];
+  const allShort: readonly string[] = Object.values(shortFiles).flat();
+  const reasons = [sameOnEveryClaims, sameOnEveryLedger, notInMemory].flatMap(Object.keys);
+  const listed = campaign === 'stores' ? [...allShort, ...reasons] : [];
   const unknown = [...asked.only, ...listed].filter((name) => !paths.has(name));
   if (unknown.length > 0) {
     const known = [...paths.keys()].join(', ');
     throw new UsageError(`${unknown.join(', ')}: no such promise; there are ${known}`);
   }
-  const short = isShort ? [...postgres, ...spanner] : [...paths.keys()];
+  const short = isShort ? allShort : [...paths.keys()];
   const wanted = asked.only.length > 0 ? asked.only : short;
   return [...paths]
     .filter(([name]) => wanted.includes(name))
     .map(([name, path]) => {
       if (campaign !== 'stores') return { name, path, whyNotOn: {} };
-      const leftOut = (ledger: LedgerStore) =>
-        isShort && !shortFiles[ledger].includes(name) ? { [ledger]: notShort } : {};
-      const cannot = notOnSpanner[name];
+      const whyNot = (ledger: LedgerStore) => {
+        const cannot = keepsNothing(ledger) ? notInMemory[name] : undefined;
+        return cannot ?? (isShort && !shortOn(ledger).includes(name) ? notShort : undefined);
+      };
       return {
         name,
         path,
         ...reasonFor('sameOnClaims', sameOnEveryClaims[name]),
         ...reasonFor('sameOnLedgers', sameOnEveryLedger[name]),
-        whyNotOn: {
-          ...leftOut('postgres'),
-          ...leftOut('spanner'),
-          ...reasonFor('spanner', cannot),
-        },
+        whyNotOn: Object.assign(
+          {},
+          ...ledgerStoreNames.map((ledger) => reasonFor(ledger, whyNot(ledger))),
+        ) as PromiseFile['whyNotOn'],
       };
     });
 }
+
+const keepsNothing = (ledger: LedgerStore) => ledgerStoreNamed(ledger).brings?.keeps === 'nothing';
 
 const storms = ['workers-come-and-go', 'kill-storm'];
 const turnOf = (name: string) => storms.indexOf(name);
@@ -176,7 +185,17 @@ export type Column = { claims: ClaimStore; ledger: LedgerStore };
 
 /** What a column is called: by what is not the rule in it. */
 export function columnName({ claims, ledger }: Column): string {
-  return ledger === 'postgres' ? claims : `${claims}, ledger in ${ledger}`;
+  return ledger === usualLedger ? claims : `${claims}, ledger in ${ledger}`;
+}
+
+/** The stores to ask for of those that nobody has by himself, another one by each number. */
+export function oneOfTheOthers(number: number): Pick<AskedStores, 'only' | 'ledger'> {
+  const [, ...otherClaims] = claimStores;
+  const others = [
+    ...otherClaims.map((only) => ({ only, ledger: undefined })),
+    ...otherLedgers.map((ledger) => ({ only: undefined, ledger })),
+  ];
+  return others[number % others.length]!;
 }
 
 /** What was asked about the stores. */
@@ -190,8 +209,8 @@ type AskedStores = {
 
 /**
  * The systems to try, and the words of `--only` that name no store of claims. Where nothing is
- * said, `stores` tries every store of claims with a ledger in PostgreSQL, and the first one with
- * one in Spanner, too: a claim and a ledger know nothing of each other.
+ * said, `stores` tries every store of claims with a ledger in the usual store, and the first one
+ * with one in each other, too: a claim and a ledger know nothing of each other.
  *
  * @throws UsageError for an unknown ledger.
  */
@@ -208,12 +227,14 @@ export function chooseColumns(
   const stores = named.length > 0 ? named : usual;
   const on = (store: LedgerStore, some: readonly ClaimStore[]) =>
     some.map((claims): Column => ({ claims, ledger: store }));
-  const onSpanner = on('spanner', full || named.length > 0 ? stores : stores.slice(0, 1));
-  const inPostgres = on('postgres', stores);
-  if (asked === 'postgres') return { columns: inPostgres, rest };
-  if (asked === 'spanner') return { columns: onSpanner, rest };
-  if (campaign !== 'stores' && !full) return { columns: inPostgres, rest };
-  return { columns: [...inPostgres, ...(full ? onSpanner : onSpanner.slice(0, 1))], rest };
+  const inUsual = on(usualLedger, stores);
+  const inOther = (store: LedgerStore) =>
+    on(store, full || named.length > 0 ? stores : stores.slice(0, 1));
+  if (asked === usualLedger) return { columns: inUsual, rest };
+  if (asked !== undefined) return { columns: inOther(asked), rest };
+  if (campaign !== 'stores' && !full) return { columns: inUsual, rest };
+  const others = otherLedgers.map(inOther).flatMap((each) => (full ? each : each.slice(0, 1)));
+  return { columns: [...inUsual, ...others], rest };
 }
 
 /** What is tried on a system, and what is not and why. */

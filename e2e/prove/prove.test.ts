@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { claimStores, upgradableFrom } from '@triplock/launcher';
 import { UsageError } from '@triplock/command';
+import { ledgerStoreNames, type LedgerStoreName } from '@triplock/ledgers';
 import {
   campaignLines,
   chooseCampaign,
@@ -15,6 +16,7 @@ import {
   chooseSeed,
   type Column,
   columnName,
+  oneOfTheOthers,
   planProof,
 } from './promises.ts';
 import { runIn } from './scratch-clone.ts';
@@ -90,16 +92,24 @@ test('stores and promises are chosen by one list, and an unknown word is refused
     const [only, ledger, full = false] = choice;
     return chooseColumns('stores', { only, ledger, full }).columns.map(columnName);
   };
-  const onSpanner = (claims: string) => `${claims}, ledger in spanner`;
-  assert.deepEqual(columns(), [...claimStores, onSpanner('redis')]);
-  assert.deepEqual(columns('hybrid, one-payment'), ['hybrid', onSpanner('hybrid')]);
-  assert.deepEqual(columns(undefined, 'spanner'), [onSpanner('redis')]);
-  assert.deepEqual(columns('hybrid', 'spanner'), [onSpanner('hybrid')]);
-  assert.deepEqual(columns(undefined, 'postgres'), claimStores);
+  const [usual, ...others] = ledgerStoreNames;
+  const elsewhere = (...claims: string[]) =>
+    others.flatMap((ledger) => claims.map((each) => `${each}, ledger in ${ledger}`));
+  assert.deepEqual(columns(), [...claimStores, ...elsewhere('redis')]);
+  assert.deepEqual(columns('postgres, one-payment'), ['postgres', ...elsewhere('postgres')]);
+  const onEach = (only?: string) => others.flatMap((ledger) => columns(only, ledger));
+  assert.deepEqual(onEach(), elsewhere('redis'));
+  assert.deepEqual(onEach('postgres'), elsewhere('postgres'));
+  assert.deepEqual(columns(undefined, usual), claimStores);
   const everything = columns(undefined, undefined, true);
-  assert.deepEqual(everything, [...claimStores, ...claimStores.map(onSpanner)]);
+  assert.deepEqual(everything, [...claimStores, ...elsewhere(...claimStores)]);
+  const count = claimStores.length - 1 + others.length;
+  const numbers = Array.from({ length: count }, (_, n) => n);
+  const chosen = numbers.map((n) => Object.values(oneOfTheOthers(n)).find(Boolean));
+  assert.deepEqual(chosen, [...claimStores.slice(1), ...others]);
+  assert.deepEqual(oneOfTheOthers(count), oneOfTheOthers(0));
   assert.throws(() => columns(undefined, 'postgre'), UsageError);
-  const asked = { only: 'hybrid, one-payment', ledger: undefined, full: false };
+  const asked = { only: 'postgres, one-payment', ledger: undefined, full: false };
   assert.deepEqual(chooseColumns('stores', asked).rest, ['one-payment']);
   const faults = chooseColumns('faults', { ...asked, only: undefined });
   assert.deepEqual(faults.columns, [{ claims: 'redis', ledger: 'postgres' }]);
@@ -142,8 +152,8 @@ test('an upgrade begins at no commit with other baselines, because up would refu
 test('a promise is tried wherever a store may make it another one, and once where none does', () => {
   const systems: Column[] = [
     { claims: 'redis', ledger: 'postgres' },
-    { claims: 'hybrid', ledger: 'postgres' },
-    { claims: 'redis', ledger: 'spanner' },
+    { claims: 'postgres', ledger: 'postgres' },
+    { claims: 'redis', ledger: 'elsewhere' as LedgerStoreName },
   ];
   const [sameOnClaims, sameOnLedgers] = ['no claim is seen', 'no row is seen'];
   const tried = (file: object) =>

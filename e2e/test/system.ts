@@ -10,12 +10,12 @@ import {
   systemStatus,
   usualNames,
 } from '@triplock/launcher';
+import type { LedgerLease } from '@triplock/ledger';
 import { type Database, openForCommand } from '@triplock/postgres';
 import { stripeControl } from '@triplock/testing';
 import { type Partner, partner } from './partner.ts';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { commitTimestamp } from '@triplock/ledger-spanner';
 
 /** Set by `npm run prove`, which tries promises on instances of its own. */
 const given = process.env['TRIPLOCK_E2E_HOME'];
@@ -160,58 +160,26 @@ export async function interruptAt(
   return { code, output };
 }
 
-/** A live lease of a bucket, and the dispatcher that has it. */
-export type Lease = { bucket: number; owner: string; epoch: bigint };
-
-type Seeing = Pick<Setup, 'system' | 'look'>;
+type Seeing = Pick<Setup, 'look'>;
 
 /** Live leases, by the ledger's own clock. */
-export async function readLeases({ system, look }: Seeing): Promise<Lease[]> {
-  switch (system.ledger) {
-    case 'postgres':
-      return look.database.query<Lease>(
-        `SELECT bucket, split_part(owner, ':', 1) AS owner, epoch FROM ledger.outbox_leases
-         WHERE owner IS NOT NULL AND expires_at > now()`,
-      );
-    case 'spanner': {
-      const spanner = await look.ledger.spanner();
-      const rows = await spanner.query<Lease>(
-        `SELECT bucket, SPLIT(owner, ':')[OFFSET(0)] AS owner, epoch FROM outbox_leases
-         WHERE owner IS NOT NULL AND expires_at > CURRENT_TIMESTAMP()`,
-      );
-      return rows.map((row) => ({ ...row, bucket: Number(row.bucket) }));
-    }
-    default:
-      return system.ledger satisfies never;
-  }
+export async function readLeases({ look }: Seeing): Promise<LedgerLease[]> {
+  const { apart } = look.ledger;
+  if (apart !== undefined) return apart.leases();
+  return look.database.query<LedgerLease>(
+    `SELECT bucket, split_part(owner, ':', 1) AS owner, epoch FROM ledger.outbox_leases
+     WHERE owner IS NOT NULL AND expires_at > now()`,
+  );
 }
 
 /** Has a transaction looked after now, as the time does. */
-export async function makeDue({ system, look }: Seeing, txnId: string): Promise<void> {
-  switch (system.ledger) {
-    case 'postgres':
-      await look.database.query(
-        `UPDATE ledger.transactions SET due_at = now() WHERE txn_id = $1 AND state = 'pending'`,
-        [txnId],
-      );
-      return;
-    case 'spanner': {
-      const sql = `
-        SELECT txn_id, CURRENT_TIMESTAMP() AS due_at FROM transactions
-        WHERE txn_id = @txnId AND state = 'pending'`;
-      const spanner = await look.ledger.spanner();
-      await spanner.transaction(async (tx) => {
-        const rows = await tx.query<{ txn_id: string; due_at: Date }>(sql, { txnId });
-        for (const row of rows) {
-          const changed = { ...row, changed_at: commitTimestamp };
-          tx.write({ kind: 'update', table: 'transactions', row: changed });
-        }
-      });
-      return;
-    }
-    default:
-      system.ledger satisfies never;
-  }
+export async function makeDue({ look }: Seeing, txnId: string): Promise<void> {
+  const { apart } = look.ledger;
+  if (apart !== undefined) return apart.makeDue(txnId);
+  await look.database.query(
+    `UPDATE ledger.transactions SET due_at = now() WHERE txn_id = $1 AND state = 'pending'`,
+    [txnId],
+  );
 }
 
 /** A webhook as the catcher received it. */
@@ -262,7 +230,7 @@ function openRecorder(system: Endpoints): Recorder {
     applicationName: 'e2e',
     connectionsMax: 2,
   });
-  const ledger = openLedgerNow(system, database);
+  const ledger = openLedgerNow(system, usualNames, database);
   return {
     database,
     ledger,

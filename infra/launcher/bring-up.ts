@@ -27,7 +27,7 @@ import { allParts, portsOfParts, startParts } from './parts/start-parts.ts';
 import type { ProcessIdentity } from './processes/identity.ts';
 import { removeStrays } from './processes/stop.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
-import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
+import { ledgerOf, provisionLedger } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
 import { chooseFirst, openReservations } from './ports.ts';
 import { type Chosen, runModeOf } from './run-mode.ts';
@@ -45,11 +45,11 @@ import {
 import { stopByName } from './stop-order.ts';
 import { chooseStripe, simulator } from './stripe.ts';
 import {
+  ledgerStoreAt,
   mergeSettings,
   type Mode,
   settingsOfNames,
   type SettingsOfServices,
-  spannerDatabaseIn,
 } from './wiring.ts';
 
 /** What to bring up. */
@@ -263,7 +263,7 @@ async function startSystem(
       ...(!given && beside === undefined && { replicas: state.replicas }),
       catcher: `http://127.0.0.1:${catcher}`,
       webhookKeys: sealingKeysIn(home.webhookKeys),
-      ...(ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(addresses, names)) }),
+      ledger: ledgerStoreAt(ledger, addresses, names),
     },
     session.report,
   );
@@ -296,7 +296,7 @@ async function startSystem(
     ...(wiredAgent && { agent: wiredAgent }),
     settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
   });
-  return systemEndpoints(session, { addresses, names, database, stripe, mode });
+  return systemEndpoints(session, { addresses, database, stripe, mode });
 }
 
 /** Where claims and the ledger are kept: as asked, as before, or as usual. */

@@ -1,5 +1,6 @@
 import { claimStores, keepingStores, type KeepingStore } from '@triplock/claim-stores';
 import { UsageError } from '@triplock/command';
+import { ledgerStoreNames, partsOfLedger, type LedgerStoreName } from '@triplock/ledgers';
 import { isOptional, type OptionalPartName } from './parts/part-names.ts';
 
 /** Where the gateways keep their claims. */
@@ -8,9 +9,9 @@ export type ClaimStore = KeepingStore;
 export { keepingStores as claimStores };
 
 /** Where the ledger and its outbox are kept. */
-export type LedgerStore = (typeof ledgerStores)[number];
+export type LedgerStore = LedgerStoreName;
 
-export const ledgerStores = ['postgres', 'spanner'] as const;
+export { ledgerStoreNames as ledgerStores };
 
 /** The stores of a system; absent where nobody has chosen yet. */
 export type Stores = { claims?: ClaimStore; ledger?: LedgerStore };
@@ -24,10 +25,8 @@ export const replicasMax = 10;
 /** The parts that stores need beside the usual ones. */
 export function partsForStores({ claims, ledger }: Stores): OptionalPartName[] {
   const forClaims = claims === undefined ? [] : claimStores[claims].parts;
-  return [
-    ...forClaims.filter((part) => isOptional(part)),
-    ...(ledger === 'spanner' ? (['spanner'] as const) : []),
-  ];
+  const forLedger = ledger === undefined ? [] : partsOfLedger(ledger);
+  return [...new Set([...forClaims, ...forLedger])].filter((part) => isOptional(part));
 }
 
 /** The value of `--claims`, or of what else asks for it. */
@@ -49,9 +48,9 @@ export function parseLedgerStore(
   asked = '--ledger ',
 ): LedgerStore | undefined {
   if (text === undefined) return undefined;
-  const store = ledgerStores.find((each) => each === text);
+  const store = ledgerStoreNames.find((each) => each === text);
   if (store === undefined) {
-    throw new UsageError(`${asked}${text} is not known: it takes ${ledgerStores.join(' or ')}`);
+    throw new UsageError(`${asked}${text} is not known: it takes ${ledgerStoreNames.join(' or ')}`);
   }
   return store;
 }

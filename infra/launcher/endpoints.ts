@@ -1,6 +1,5 @@
 import type { ClaimStore, LedgerStore } from './choices.ts';
 import { type Home, type PartnerCredentials, readJson } from './home.ts';
-import type { Names } from './names.ts';
 import type { Addresses } from './parts/part.ts';
 import { pubsubProject } from './parts/pubsub.ts';
 import type { ProvisionedDatabase } from './provision/database.ts';
@@ -8,7 +7,7 @@ import { serviceOf } from './services.ts';
 import type { ProcessRecord, Session } from './session.ts';
 import { inStopOrder } from './stop-order.ts';
 import type { StripeAccount } from './stripe.ts';
-import { type Mode, spannerDatabaseIn } from './wiring.ts';
+import type { Mode } from './wiring.ts';
 
 /** Where the parts of a home answer. */
 export type PartEndpoints = Addresses & {
@@ -44,8 +43,6 @@ export type Endpoints = PartEndpoints & {
   claims: ClaimStore;
   /** Where the ledger and its outbox are kept. */
   ledger: LedgerStore;
-  /** The ledger's database in Spanner, `projects/…`, where it is kept there. */
-  spannerDatabase?: string;
   catcher: string;
   /** The operators' console, for a browser on this machine. */
   console?: string;
@@ -74,7 +71,6 @@ export function systemEndpoints(
   session: Pick<Session, 'home' | 'state' | 'credentials'>,
   system: {
     addresses: Addresses;
-    names: Names;
     database: ProvisionedDatabase;
     stripe: StripeAccount;
     mode: Mode;
@@ -91,7 +87,6 @@ export function systemEndpoints(
   const webhooks = urlsOf('ledger-worker', 'webhooks');
   const [consoleUrl] = urlsOf('console');
   const [agentUrl] = urlsOf('agent');
-  const ledger = state.ledger ?? 'postgres';
   return {
     ...partEndpoints(home, system.addresses),
     postgres: system.database.owner,
@@ -101,10 +96,7 @@ export function systemEndpoints(
     stripe: system.stripe.url,
     stripeWebhooks: webhooks.map((url) => `${url}/stripe/webhooks`),
     claims: state.claims ?? 'redis',
-    ledger,
-    ...(ledger === 'spanner' && {
-      spannerDatabase: spannerDatabaseIn(system.addresses, system.names).database,
-    }),
+    ledger: state.ledger ?? 'postgres',
     catcher: urlsOf('catcher')[0]!,
     ...(consoleUrl !== undefined && { console: consoleUrl }),
     ...(agentUrl !== undefined && { agent: { url: agentUrl, token: credentials.agentToken } }),

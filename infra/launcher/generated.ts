@@ -10,6 +10,13 @@ import {
 } from './containers/network.ts';
 import { CommandError } from '@triplock/command';
 import { problemsOfContributions } from './contributions.ts';
+import { ledgerSettings } from '@triplock/ledgers';
+import {
+  componentsOfSdk,
+  composeParts,
+  partsToLookFor,
+  volumesOfParts,
+} from './generated-parts.ts';
 import { cloneFolder } from './home.ts';
 import { databaseUrls } from './provision/database.ts';
 import { shownRights } from './broker-rights.ts';
@@ -17,14 +24,14 @@ import type { Watch } from '@triplock/pipeline';
 import { heapWithin, services } from './service-table.ts';
 import { declarations, isConsumer, type DeclaredService } from './services.ts';
 import { simulatedStripe } from './stripe.ts';
-import { settingsOf, type Wiring } from './wiring.ts';
+import { claimsAt, ledgerAt, settingsOf, type Wiring } from './wiring.ts';
 
 /** A file that `npm run generate` writes, from the clone's root, and what belongs into it. */
 export type GeneratedFile = { path: string; text: string };
 
 /**
- * The files written by hand of which a part is made from the services' declarations, with that part
- * made anew. Each part stands between two marks; around them nothing changes.
+ * The files written by hand of which a part is made from what services and stores declare, with
+ * that part made anew. Each part stands between two marks; around them nothing changes.
  *
  * @param clone where they are read.
  * @param declared made from these instead of the services that are listed.
@@ -111,6 +118,17 @@ export function filesOfServices(
       ]),
       'mounted volumes': folders.map((name) => `- for-${name}:${writtenAt(name, '/run/triplock')}`),
       'named volumes': folders.map((name) => `for-${name}:`),
+      ledgers: settingsOfEvery(ledgerStores, (store) => {
+        const { LEDGER_STORE: _, ...own } = ledgerAt(store, inNetwork.parts, networkWiring.names);
+        return own;
+      }),
+      'claim store': settingsOfEvery(claimStores, (store) => claimsAt(store, inNetwork.parts)),
+      'parts of stores': composeParts(),
+      'volumes of stores': volumesOfParts(),
+    }),
+    file('.github/workflows/ci.yml', { 'components of the SDK': componentsOfSdk() }),
+    file('infra/launcher/look-first.mjs', {
+      'parts of stores': partsToLookFor(),
     }),
     file('infra/images/Dockerfile', { folders: imageFolders(folders) }),
     file('infra/observability/prometheus/prometheus.yml', {
@@ -196,7 +214,7 @@ function fill(
 ): string {
   // A list of commands in a text has the comments of the shell.
   const isText = path.endsWith('.md') && lines[0] === '';
-  const comment = path.endsWith('.ts')
+  const comment = /\.m?[tj]s$/.test(path)
     ? '//'
     : path.endsWith('.sql')
       ? '--'
@@ -258,6 +276,22 @@ const chosenOutside: Readonly<Record<string, string>> = {
   KAFKA_CLIENT: '${KAFKA_CLIENT:-kafkajs}',
 };
 
+/** A setting as a container is given it. */
+function inContainer([name, value]: [string, string]): [string, string] {
+  const inFiles: readonly string[] = settingsInFiles;
+  if (inFiles.includes(name)) return [`${name}_FILE`, fileOf(name)];
+  return [name, chosenOutside[name] ?? value];
+}
+
+/** Settings of whoever has to do with a store, whichever of its kind is chosen. */
+function settingsOfEvery<Store>(
+  stores: readonly Store[],
+  settingsAt: (store: Store) => Readonly<Record<string, string>>,
+): string[] {
+  const settings = new Map(stores.flatMap((store) => Object.entries(settingsAt(store))));
+  return [...settings].map(inContainer).map(([name, value]) => `${name}: ${value}`);
+}
+
 /** What a service's container is given beyond what all are, whatever the stores. */
 function environmentOf(service: DeclaredService): [string, string][] {
   const listening = service.ports
@@ -266,15 +300,11 @@ function environmentOf(service: DeclaredService): [string, string][] {
       [setting.replace(/PORT$/, 'HOST'), '0.0.0.0'],
       [setting, `${inside}`],
     ]);
-  const inFiles: readonly string[] = settingsInFiles;
   const settings = new Map(wirings().flatMap((each) => Object.entries(settingsOf(service, each))));
   const given = [...settings]
     // Of the ledger all are given the same.
-    .filter(([name]) => !(service.ledger && /^(LEDGER_STORE|SPANNER_\w+)$/.test(name)))
-    .map(([name, value]): [string, string] => {
-      if (inFiles.includes(name)) return [`${name}_FILE`, fileOf(name)];
-      return [name, chosenOutside[name] ?? value];
-    });
+    .filter(([name]) => !(service.ledger && name in ledgerSettings))
+    .map(inContainer);
   // The catcher is in this network, whose addresses are private.
   const partners: [string, string][] = service.callsPartners
     ? [['WEBHOOK_TARGETS', 'private-too']]

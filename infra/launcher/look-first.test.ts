@@ -3,8 +3,10 @@ import { execFile } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { ledgerStores, partsForStores } from './choices.ts';
 import { cloneFolder } from './home.ts';
 import { lookFirst, type Machine } from './look-first.mjs';
+import { declaredParts } from './parts/store-parts.ts';
 import { type Ran, testHome } from './test/home.ts';
 
 /** A machine with nothing but the stand-ins that are asked for, each with what it prints. */
@@ -105,7 +107,18 @@ test('nobody is asked for what another server, a running part or a container sta
 
   Object.assign(environment, given);
   assert.equal(await ask('up'), undefined);
-  assert.match((await ask('up', '--ledger', 'spanner')) ?? '', /Spanner emulator/);
+  for (const { name, title, program } of declaredParts) {
+    const needing = ledgerStores.filter((ledger) =>
+      partsForStores({ ledger }).some((each) => each === name),
+    );
+    const isLookedFor = program.from === 'gcloud SDK';
+    for (const ledger of needing) {
+      assert.equal(
+        (await ask('up', '--ledger', ledger))?.includes(title),
+        isLookedFor || undefined,
+      );
+    }
+  }
   for (const name of Object.keys(given)) delete environment[name];
 
   const home = join(folder, 'instance');

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
 import { forgetData, leadsElsewhere } from './data-in-memory.ts';
 import { UsageError } from '@triplock/command';
+import { ledgerStoreNamed } from '@triplock/ledgers';
+import type { PartDeclaration } from '@triplock/runtime';
 import {
   compiledCode,
   defaultHome,
@@ -37,7 +39,7 @@ export type TakeDown = {
 /**
  * Stops every process of a home: services first, which finish what they hold, then the parts.
  * Leaves no process and no port behind, nor what lived beside it. The fetched programs stay in any
- * case. Tells what became of its data: a ledger in the Spanner emulator does not outlive it.
+ * case. Tells what became of its data: a ledger in a server's memory does not outlive it.
  *
  * @throws UsageError for a folder that holds other things: nothing of it is touched.
  */
@@ -63,8 +65,8 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     const session = openSession(home, { report, signal });
     await removeStrays(session);
     rmSync(home.endpoints, { force: true });
-    const ends = losesLedger(session);
-    const data = ends ? 'forget' : options.data;
+    const lost = losesLedgerWith(session);
+    const data = lost ? 'forget' : options.data;
     if (session.state.parts === 'docker') await takeDownContainers(session, data);
     await stopByName(session, Object.keys(session.state.processes));
     for (const each of [home.temporary, home.orders]) {
@@ -75,7 +77,7 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
     // After this nobody starts anything again.
     delete session.state.ended;
     delete session.state.restarts;
-    if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
+    if (lost) report(`${lost.name}: the ledger was in its memory and is gone with it`);
     if (data === 'forget') {
       await forgetHome(session);
       outcome = 'forgotten';
@@ -97,10 +99,15 @@ async function endAgent(home: Home, report: Report): Promise<void> {
   report(`${agent.name}: ${outcome}`);
 }
 
-/** Without its ledger everything else that a home keeps speaks of payments that nobody knows. */
-function losesLedger({ state }: Session): boolean {
-  const ours = state.parts === 'docker' || state.processes['spanner'] !== undefined;
-  return state.ledger === 'spanner' && ours;
+/**
+ * The server of ours that has the ledger in its memory. Without its ledger everything else that a
+ * home keeps speaks of payments that nobody knows.
+ */
+function losesLedgerWith({ state }: Session): PartDeclaration | undefined {
+  const part = state.ledger && ledgerStoreNamed(state.ledger).brings;
+  if (part?.keeps !== 'nothing') return undefined;
+  const isOurs = state.parts === 'docker' || state.processes[part.name] !== undefined;
+  return isOurs ? part : undefined;
 }
 
 /** Services get as long to finish as processes do: stop_grace_period in docker-compose.yml. */

@@ -2,6 +2,13 @@ import type { ClaimServers } from '@triplock/claims';
 import { readClaimStore, storeNamed, type ClaimStoreSettings } from '@triplock/claim-stores';
 import type { ClaimStore, LedgerStore } from './choices.ts';
 import { CommandError } from '@triplock/command';
+import type { LedgerServers } from '@triplock/ledger';
+import {
+  isCopied,
+  ledgerStoreNamed,
+  readLedgerStore,
+  type LedgerSettings,
+} from '@triplock/ledgers';
 import type { Names } from './names.ts';
 import type { Addresses } from './parts/part.ts';
 import { pubsubProject } from './parts/pubsub.ts';
@@ -89,7 +96,7 @@ export function settingsOf(
 ): Readonly<Record<string, string>> {
   const { events, claims, ledger, provider, role } = service;
   const { addresses, databases } = wiring;
-  const inSpanner = wiring.ledger === 'spanner';
+  const { postRowsMax } = ledgerStoreNamed(wiring.ledger);
   return {
     CONTROL_TOKEN: wiring.controlToken,
     ...('WEBHOOK_KEYS' in service.settings && { WEBHOOK_KEYS_FILE: wiring.webhookKeysFile }),
@@ -105,11 +112,10 @@ export function settingsOf(
     // The emulator has no limit on a key.
     ...(events?.does === 'publish' && { ORDERING_KEYS: '8' }),
     ...(claims && claimSettings(service, wiring)),
-    ...(ledger && ledgerSettings(wiring)),
-    // The emulator's commits cost the square of their rows.
-    ...(ledger === 'posts' && inSpanner && { POST_ROWS_MAX: '25' }),
+    ...(ledger && ledgerAt(wiring.ledger, addresses, wiring.names)),
+    ...(ledger === 'posts' && postRowsMax && { POST_ROWS_MAX: `${postRowsMax}` }),
     // Where it may copy the ledger to, for what reads it by SQL.
-    ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.copy }),
+    ...(ledger === 'audits' && isCopied(wiring.ledger) && { LEDGER_COPY_URL: databases.copy }),
     ...(provider && providerSettings(provider, wiring)),
     ...(role && { DATABASE_URL: databases[roleIn(role)] }),
     ...('CONSOLE_LOGIN' in service.settings && consoleSettings(wiring)),
@@ -194,34 +200,29 @@ export function claimStoreAt(
   return readClaimStore({ ...claimsAt(store, servers), CLAIM_NAMESPACE: namespace });
 }
 
-/** The settings of every service that touches the ledger. */
-function ledgerSettings(wiring: Wiring): Readonly<Record<string, string>> {
-  const { ledger, addresses, names } = wiring;
-  switch (ledger) {
-    case 'postgres':
-      return {};
-    case 'spanner': {
-      const { database, emulatorHost } = spannerDatabaseIn(addresses, names);
-      return {
-        LEDGER_STORE: ledger,
-        SPANNER_DATABASE: database,
-        SPANNER_EMULATOR_HOST: emulatorHost,
-        // It runs one at a time: those of a process queue up, instead of aborting one another.
-        SPANNER_TRANSACTIONS_MAX: '1',
-      };
-    }
-    default:
-      return ledger satisfies never;
+/**
+ * The settings of a ledger in a store whose servers are these, of a system of these names.
+ *
+ * @throws CommandError where one of them is not there.
+ */
+export function ledgerAt(
+  store: LedgerStore,
+  servers: LedgerServers,
+  { database }: Pick<Names, 'database'>,
+): Readonly<Record<string, string>> {
+  const { parts, settingsAt } = ledgerStoreNamed(store);
+  const missing = parts.find((part) => servers[part] === undefined);
+  if (missing !== undefined) {
+    throw new CommandError(`a ledger in ${store} needs a server, ${missing}, and none runs here`);
   }
+  return { LEDGER_STORE: store, ...settingsAt(servers, database) };
 }
 
-/** The ledger's database in the Spanner emulator. */
-export function spannerDatabaseIn({ spanner }: Addresses, { database }: Names) {
-  if (spanner === undefined) {
-    throw new CommandError(
-      'a ledger in spanner needs the Spanner emulator, which does not run here',
-    );
-  }
-  const name = `projects/${pubsubProject}/instances/triplock/databases/${database}`;
-  return { database: name, emulatorHost: spanner };
+/** The same as read, for whoever opens, inspects or provisions it; throws as that does. */
+export function ledgerStoreAt(
+  store: LedgerStore,
+  servers: LedgerServers,
+  names: Pick<Names, 'database'>,
+): LedgerSettings {
+  return readLedgerStore(ledgerAt(store, servers, names));
 }

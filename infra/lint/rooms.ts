@@ -11,8 +11,10 @@ import { root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
  * prose, and what `npm run generate` writes.
  */
 
-/** What a store is called for short; PostgreSQL is the database of all as well. */
-// What lies in a store, such as the server that stands for it, is of that store.
+/**
+ * What a store is called for short; PostgreSQL is the database of all as well. A package that lies
+ * in a store's folder, such as the server that stands for it, is no room of its own.
+ */
 const storeWord = /^libs\/stores\/(?:claims|ledger)-(?!postgres)(\w{6})[^/]*$/;
 const notProduct =
   /(\.test\.ts|\.conformance\.ts|\.testing\.ts|\.md|package-lock\.json|openapi\.json|\/dashboards\/[\w-]+\.json)$|\/tests?\/|^(e2e|demo|load-tests|findings|docs)\//;

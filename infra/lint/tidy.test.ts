@@ -102,10 +102,15 @@ test('a lib has one index.ts, and there are no other barrels', () => {
   );
 });
 
+/** Whether a file is a project's, and of none that lies in it. */
+const isOf = (project: string, path: string) =>
+  path.startsWith(`${project}/`) &&
+  !projects.some((other) => other.startsWith(`${project}/`) && path.startsWith(`${other}/`));
+
 test('a project declares the libs that it imports', () => {
   for (const project of projects) {
     const declared = declaredBy(`${project}/package.json`);
-    for (const { path, text } of sources.filter((file) => file.path.startsWith(`${project}/`))) {
+    for (const { path, text } of sources.filter((file) => isOf(project, file.path))) {
       if (path.startsWith('infra/lint/')) continue;
       const imported = [...text().matchAll(/from '(@triplock\/[^'/]+)[^']*'/g)].map(
         ([, name]) => name,
@@ -129,7 +134,7 @@ test('what a product file imports is in dependencies, and what only tests import
       ),
     );
   for (const project of projects) {
-    const own = ours.filter(({ path }) => path.startsWith(`${project}/`));
+    const own = ours.filter(({ path }) => isOf(project, path));
     const product = importedBy(own.filter(({ path }) => !ofTests.test(path)));
     const tests = importedBy(own.filter(({ path }) => ofTests.test(path)));
     const { dependencies = {} } = manifestOf(`${project}/package.json`);

@@ -17,7 +17,7 @@ import {
 
 const globex = 'globex' as PartnerId;
 
-/** What a store bounds: DynamoDB says in PartnerLimits why it leaves bytes free. */
+/** What a store bounds: PartnerLimits says why some leave bytes free. */
 export type Bounded = { shownBytes: 'bounded' | 'free' };
 
 /** How much one partner may hold, so that it stops only itself. */

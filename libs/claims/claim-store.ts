@@ -1,4 +1,4 @@
-import type { SettingsOf, SettingsTable } from '@triplock/runtime';
+import type { PartDeclaration, SettingsOf, SettingsTable } from '@triplock/runtime';
 import type { Claims, ClaimsOptions, ClaimWalk, PartnerLimits } from './claims.ts';
 import type { ClaimsInspector } from './claims-inspector.ts';
 
@@ -22,6 +22,8 @@ export type ClaimStore<Own extends SettingsTable = SettingsTable> = {
   title: string;
   /** The servers that it consists of; the first one decides, those behind it are caches. */
   parts: readonly string[];
+  /** The one of them that it brings along, where that is none of the usual ones. */
+  brings?: PartDeclaration;
   /** Its own settings; none is required by itself, because another store may be named. */
   settings: Own;
   /** Which of them it cannot do without, to take claims or only to read them, and what to give. */

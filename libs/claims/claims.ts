@@ -50,8 +50,8 @@ export const claimTimes: ClaimTimes = {
 };
 
 /**
- * The longest text to be shown that every store keeps, in bytes of UTF-8. DynamoDB sets the limit:
- * an item has 400 KiB at most. Requests of 64 KiB are shown in a third of this.
+ * The longest text to be shown that every store keeps, in bytes of UTF-8; the least of them has
+ * items of 400 KiB at most. Requests of 64 KiB are shown in a third of this.
  */
 export const shownBytesMax = 256 * 1024;
 
@@ -61,9 +61,10 @@ export const shownBytesMax = 256 * 1024;
  * by the hour in which claims began: a partner is stopped somewhat sooner, and its claims count for
  * up to an hour longer than they live.
  *
- * DynamoDB bounds claims alone. It has no memory or disk that what one partner sent could fill for
- * others: each of these bytes is paid for when it is written, as often as the rate of its partner
- * lets it, and gone by itself. Counting them would double what every renewal costs.
+ * A store that is a service paid by use bounds claims alone. It has no memory or disk that what one
+ * partner sent could fill for others: each of these bytes is paid for when it is written, as often
+ * as the rate of its partner lets it, and gone by itself. Counting them would double what every
+ * renewal costs.
  */
 export type PartnerLimits = {
   /** Claims that live at once. */

@@ -1,5 +1,5 @@
 import { readDurability, type Database, type Durability } from '@triplock/postgres';
-import type { SettingsOf, SettingsTable } from '@triplock/runtime';
+import type { PartDeclaration, SettingsOf, SettingsTable } from '@triplock/runtime';
 import type { Continuity } from './continuity.ts';
 import type { Ledger } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
@@ -54,6 +54,8 @@ export type LedgerStore<Own extends SettingsTable = SettingsTable> = {
   title: string;
   /** The servers that it consists of. */
   parts: readonly string[];
+  /** The one of them that it brings along, where that is none of the usual ones. */
+  brings?: PartDeclaration;
   /** Its own settings; none is required by itself, because another store may be named. */
   settings: Own;
   /** Which of them it cannot do without, and what to give. */

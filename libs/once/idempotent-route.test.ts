@@ -4,20 +4,12 @@ import { Problem } from '@triplock/contracts';
 import { fingerprint } from '@triplock/payments';
 import type { Queryable } from '@triplock/postgres';
 import fastify, { type FastifyRequest } from 'fastify';
-import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createLogger } from '@triplock/runtime';
-import { createTestKeyspace, createTestTable } from '@triplock/testing';
+import { createTestKeyspace } from '@triplock/testing';
 import { idempotentRoute } from './idempotent-route.ts';
 import { createOnceDatabase } from './test/once-database.ts';
 import { aStep } from './test/once-under-test.ts';
-import {
-  once,
-  openDynamoOnce,
-  openHybridOnce,
-  openPostgresOnce,
-  openRedisOnce,
-  type OnceStore,
-} from './index.ts';
+import { once, openPostgresOnce, openRedisOnce, type OnceStore } from './index.ts';
 
 const { database, store } = await createOnceDatabase({ after });
 
@@ -145,20 +137,12 @@ describe('an idempotent route', () => {
 
 const logger = createLogger({ service: 'example', instance: 'example', level: 'silent' });
 
-/** Opens each store, as a service would in its main.ts. */
+/** Opens a store, as a service would in its main.ts. */
 const stores: Record<string, (t: TestContext) => Promise<OnceStore>> = {
   postgres: async () => openPostgresOnce(database),
   async redis(t) {
     const { url, namespace } = await createTestKeyspace(t);
     return closing(t, await openRedisOnce({ url, namespace, logger }));
-  },
-  async hybrid(t) {
-    const { url: cacheUrl, namespace } = await createTestKeyspace(t);
-    return closing(t, openHybridOnce({ database, cacheUrl, namespace, logger }));
-  },
-  async dynamodb(t) {
-    const address = await createTestTable(t, createClaimsTable);
-    return closing(t, await openDynamoOnce({ ...address, namespace: 'example', logger }));
   },
 };
 

@@ -1,5 +1,3 @@
-export { openDynamoOnce, type DynamoOnceOptions } from './dynamo-once.ts';
-export { openHybridOnce, type HybridOnceOptions } from './hybrid-once.ts';
 export {
   EffectInFlightError,
   idempotentConsumer,

@@ -1,16 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, test, type TestContext } from 'node:test';
-import { createClaimsTable } from '@triplock/claims-dynamodb';
+import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
-import {
-  createTestKeyspace,
-  createTestRedis,
-  createTestRelay,
-  createTestTable,
-  testNamespace,
-} from '@triplock/testing';
+import { createTestKeyspace, createTestRedis, createTestRelay } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import { effectId, openDynamoOnce } from './dynamo-once.ts';
 import { describeOnce } from './once.conformance.ts';
 import { openRedisOnce } from './redis/redis-once.ts';
 import { answerTimeoutMs, aStep, hourMs } from './test/once-under-test.ts';
@@ -101,37 +93,4 @@ test('starts that come together are one call, and each is decided for itself', a
   );
   const stats = String(await server.command('INFO', 'commandstats'));
   assert.match(stats, /^cmdstat_evalsha:calls=1,/m);
-});
-
-// One table for the whole suite: every test has a namespace of its own.
-const address = await createTestTable({ after }, createClaimsTable);
-
-async function openDynamo(t: TestContext) {
-  const namespace = testNamespace('once');
-  const relay = await createTestRelay(t, address.emulator);
-  const here = { ...address, logger, namespace, answerTimeoutMs };
-  const open = async (emulator: string) => {
-    const store = await openDynamoOnce({ ...here, emulator });
-    t.after(() => store.close());
-    return store;
-  };
-  return {
-    store: await open(relay.url),
-    another: () => open(address.emulator),
-    age: (step: { scope: string; key: string }, ms: number) =>
-      address.addTo(effectId(namespace, step), { lease_until: -ms, expires_at: -ms }),
-    relay,
-  };
-}
-
-describeOnce('dynamodb', openDynamo);
-
-test('a start whose answer was lost is sent again and known as its own', async (t) => {
-  const { store, relay } = await openDynamo(t);
-  const step = aStep();
-  // The first answer is that of the look, the second one that of the write.
-  const { lost } = relay.loseReply({ after: 1 });
-  assert.equal((await store.start(step)).outcome, 'started');
-  await lost;
-  assert.equal((await store.start(step)).outcome, 'in-flight');
 });

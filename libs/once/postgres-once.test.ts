@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, test, type TestContext } from 'node:test';
-import { createLogger } from '@triplock/runtime';
-import { createTestKeyspace, createTestRelay, eventually } from '@triplock/testing';
-import { Redis } from 'ioredis';
-import { openHybridOnce } from './hybrid-once.ts';
+import { after, test } from 'node:test';
+import { createTestRelay, eventually } from '@triplock/testing';
 import { describeOnce } from './once.conformance.ts';
 import { createOnceDatabase, openWay } from './test/once-database.ts';
 import { once, type OnceStore, type StartOutcome } from './once.ts';
@@ -69,57 +66,6 @@ test('a start that waited while another one was at work has the larger fence', a
   });
   const after = await release(store, { step, start: await waited.waiting });
   assert.ok(after > between, `${after} after ${between}`);
-});
-
-const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-
-async function openHybrid(t: TestContext) {
-  const { url, namespace, forget } = await createTestKeyspace(t);
-  const relay = await createTestRelay(t, databaseUrl);
-  const open = async (way: string) => {
-    const database = openWay(t, way);
-    const store = openHybridOnce({ database, cacheUrl: url, namespace, logger });
-    t.after(() => store.close());
-    return store;
-  };
-  const redis = new Redis(url);
-  t.after(() => redis.quit());
-  const cachedAt = ({ scope, key }: { scope: string; key: string }) =>
-    `{${namespace}:once:${scope.length}:${scope}:${key}}`;
-  return {
-    store: await open(relay.url),
-    another: () => open(databaseUrl),
-    async age(step: { scope: string; key: string }, ms: number) {
-      await ageKey(step, ms);
-      const left = (await redis.pttl(cachedAt(step))) - ms;
-      if (left > 0) await redis.pexpire(cachedAt(step), left);
-      else await redis.del(cachedAt(step));
-    },
-    relay,
-    forget,
-    leftMs: (step: { scope: string; key: string }) => redis.pttl(cachedAt(step)),
-  };
-}
-
-describeOnce('redis before postgres', openHybrid);
-
-test('repeats of a result need no postgres, and losing the cache changes none', async (t) => {
-  const { store, age, relay, forget, leftMs } = await openHybrid(t);
-  const step = aStep();
-  const { effect, runs } = counting();
-  await once(store, step, effect);
-  const repeat = async () => assert.equal((await once(store, step, effect)).outcome, 'replayed');
-  const cache = () => eventually(async () => (await repeat(), (await leftMs(step)) > 0));
-  await cache();
-  await forget();
-  await repeat();
-  await age(step, 23 * hourMs);
-  await cache();
-  assert.ok((await leftMs(step)) <= hourMs, 'a result is cached no longer than its key lives');
-  await relay.cut();
-  await repeat();
-  await assert.rejects(once(store, { ...step, fingerprint: 'another request' }, effect));
-  assert.equal(runs(), 1);
 });
 
 /** Gives a start up, and its fence. */

@@ -10,6 +10,7 @@ export * from './loop.ts';
 export * from './metrics.ts';
 export * from './modes.ts';
 export * from './node-http.ts';
+export * from './part-declaration.ts';
 export * from './sealing.ts';
 export * from './service-declaration.ts';
 export * from './service.ts';

@@ -70,12 +70,6 @@ const refusedInProduction: readonly Refusal[] = [
     isText(value, /^postgres(ql)?:/i) && !hasTls(value) && !isAllowed('ALLOW_INSECURE_DATABASE')
       ? 'it has no TLS that proves whose server it is: add ?sslmode=verify-full, or give ALLOW_INSECURE_DATABASE=true where the network keeps others out'
       : undefined,
-  ({ name, value, isAllowed }) =>
-    name === 'DYNAMODB_ENDPOINT' &&
-    isText(value, /^http:/i) &&
-    !isAllowed('ALLOW_INSECURE_DATABASE')
-      ? 'it has no TLS: unset it, give https://, or ALLOW_INSECURE_DATABASE=true where the network keeps others out'
-      : undefined,
 ];
 
 const refusedElsewhere: readonly Refusal[] = [
@@ -87,7 +81,15 @@ const refusedElsewhere: readonly Refusal[] = [
 
 /** What is refused of one setting alone, by its own table. */
 type OwnRefusals = Readonly<
-  Record<string, { refusedInProduction?: (value: unknown) => string | undefined }>
+  Record<
+    string,
+    {
+      refusedInProduction?: (
+        value: unknown,
+        isAllowed: (exemption: Exemption) => boolean,
+      ) => string | undefined;
+    }
+  >
 >;
 
 /** Settings as read; and the environment, from which emulators' clients read by themselves. */
@@ -115,7 +117,7 @@ export function refusedBy(
   return Object.entries(asked).flatMap(([name, value]) => {
     const why =
       refusals.map((refusal) => refusal({ name, value, values, isAllowed })).find(Boolean) ??
-      (isProduction ? table[name]?.refusedInProduction?.(value) : undefined);
+      (isProduction ? table[name]?.refusedInProduction?.(value, isAllowed) : undefined);
     return why === undefined ? [] : [`${name} is refused, TRIPLOCK_MODE is ${mode}: ${why}`];
   });
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { refusedBy, type Mode } from './modes.ts';
+import { refusedBy, type Exemption, type Mode } from './modes.ts';
 
 /** How one environment variable becomes a value. `expected` completes the sentence "expected …". */
 export type Setting<Value> = {
@@ -9,7 +9,7 @@ export type Setting<Value> = {
   /** Used when the variable is absent or empty; without one the variable is required. */
   readonly fallback?: Value;
   /** Why production refuses a value, and what to do; `undefined` where it does not. */
-  readonly refusedInProduction?: (value: unknown) => string | undefined;
+  readonly refusedInProduction?: Refused<unknown>;
 };
 
 /** Settings by their variables. */
@@ -98,12 +98,18 @@ export function withDefault<Value, const Fallback>(
   return { ...setting, fallback };
 }
 
+/** Why production refuses a value, and what to do; `undefined` where it does not. */
+type Refused<Value> = (
+  value: Value,
+  isAllowed: (exemption: Exemption) => boolean,
+) => string | undefined;
+
 /** The same setting, with values that production refuses: `why` says what to do instead. */
 export function refusedInProduction<Value>(
   setting: Setting<Value>,
-  why: (value: Value) => string | undefined,
+  why: Refused<Value>,
 ): Setting<Value> {
-  return { ...setting, refusedInProduction: (value) => why(value as Value) };
+  return { ...setting, refusedInProduction: (value, isAllowed) => why(value as Value, isAllowed) };
 }
 
 /** Any text that is not blank. */

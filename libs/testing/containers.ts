@@ -16,7 +16,7 @@ export type ContainerPartName = keyof typeof testImages;
 export const testPubsubProject = 'triplock';
 
 // Long for a machine with two cores that runs other tests meanwhile.
-const startWithinMs = 180_000;
+export const containerStartsWithinMs = 180_000;
 
 const starters: Record<ContainerPartName, () => Promise<Running>> = {
   redis,
@@ -38,7 +38,7 @@ export async function startContainer(name: ContainerPartName): Promise<Container
  * An engine on a socket publishes ports on this machine. Inside of a container Testcontainers takes
  * the bridge's address for it, where a port is not to be had from everywhere.
  */
-function findPortsOnThisMachine(): void {
+export function findPortsOnThisMachine(): void {
   if (/^(unix:|$)/.test(process.env['DOCKER_HOST'] ?? '')) {
     process.env['TESTCONTAINERS_HOST_OVERRIDE'] ??= '127.0.0.1';
   }
@@ -47,20 +47,9 @@ function findPortsOnThisMachine(): void {
 async function redis(): Promise<Running> {
   const { RedisContainer } = await import('@testcontainers/redis');
   const container = await new RedisContainer(testImages.redis)
-    .withStartupTimeout(startWithinMs)
+    .withStartupTimeout(containerStartsWithinMs)
     .start();
   return { container, address: container.getConnectionUrl() };
-}
-
-/** Google's Spanner emulator; not one of the usual parts, because few tests need it. */
-export async function startSpannerContainer(): Promise<ContainerPart> {
-  findPortsOnThisMachine();
-  const { SpannerEmulatorContainer } = await import('@testcontainers/gcloud');
-  const container = await new SpannerEmulatorContainer(spannerImage)
-    .withStartupTimeout(startWithinMs)
-    .start();
-  const address = container.getEmulatorGrpcEndpoint();
-  return { address, stop: async () => void (await container.stop()) };
 }
 
 /** A Redis of one test's own, on a port that it keeps when it is killed and started again. */
@@ -74,7 +63,7 @@ export async function startRedisContainer(
     .withExposedPorts({ container: 6379, host: port })
     .withCommand(['redis-server', '--protected-mode', 'no', ...args])
     .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
-    .withStartupTimeout(startWithinMs)
+    .withStartupTimeout(containerStartsWithinMs)
     .start();
   return {
     id: container.getId(),
@@ -91,7 +80,7 @@ async function postgres(): Promise<Running> {
     .withDatabase('postgres')
     // A pool of each test that runs beside others.
     .withCommand(['postgres', '-c', 'max_connections=200', '-c', 'timezone=UTC'])
-    .withStartupTimeout(startWithinMs)
+    .withStartupTimeout(containerStartsWithinMs)
     .start();
   return { container, address: container.getConnectionUri() };
 }
@@ -100,7 +89,7 @@ async function pubsub(): Promise<Running> {
   const { PubSubEmulatorContainer } = await import('@testcontainers/gcloud');
   const container = await new PubSubEmulatorContainer(testImages.pubsub)
     .withProjectId(testPubsubProject)
-    .withStartupTimeout(startWithinMs)
+    .withStartupTimeout(containerStartsWithinMs)
     .start();
   return { container, address: container.getEmulatorEndpoint() };
 }
@@ -132,7 +121,7 @@ async function kafka(): Promise<Running> {
       KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS: '8',
     })
     .withWaitStrategy(Wait.forLogMessage(/Kafka Server started/))
-    .withStartupTimeout(startWithinMs)
+    .withStartupTimeout(containerStartsWithinMs)
     .start();
   return { container, address: `${container.getHost()}:${port}` };
 }
@@ -144,6 +133,3 @@ export const testImages = {
   postgres: 'postgres:18.4-alpine',
   pubsub: 'gcr.io/google.com/cloudsdktool/google-cloud-cli:528.0.0-emulators',
 } as const;
-
-/** As docker-compose.yml has it. */
-export const spannerImage = 'gcr.io/cloud-spanner-emulator/emulator:1.5.58';

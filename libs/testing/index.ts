@@ -2,7 +2,6 @@ export * from './builders.ts';
 export * from './commands.ts';
 export * from './containers.ts';
 export * from './crowds.ts';
-export * from './dynamodb.ts';
 export * from './events.ts';
 export * from './eventually.ts';
 export * from './isolation.ts';

@@ -4,12 +4,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import type { PartDeclaration, ProgramInSdk } from '@triplock/runtime';
 import {
-  spannerImage,
   startContainer,
-  startSpannerContainer,
   testImages,
   testPubsubProject,
+  type ContainerPart,
   type ContainerPartName,
 } from './containers.ts';
 
@@ -72,40 +72,46 @@ export async function testEndpoints(): Promise<TestEndpoints> {
   };
 }
 
-let dynamodbStarted: Promise<string> | undefined;
+const started = new Map<string, Promise<string>>();
+
+/** A part that few tests need, because it is of one store. */
+export type RareTestPart = {
+  part: PartDeclaration;
+  /** What has the launcher start it beside the others. */
+  options: readonly string[];
+  /** Starts it in a container of this process's own, where tests may be told to run on one. */
+  startContainer?: () => Promise<ContainerPart>;
+};
 
 /**
- * The URL of a server that stands for DynamoDB, which few tests need: it is started beside the
- * other parts on first use, and ends with them.
+ * Where such a part answers: the one that its variable gives, else a container where tests are told
+ * so, else one that is started beside the other parts on first use, and ends with them.
  */
-export function testDynamodb(): Promise<string> {
-  dynamodbStarted ??= testEndpoints().then(startDynamodb);
-  return dynamodbStarted;
+export function rareTestPart(rare: RareTestPart): Promise<string> {
+  const { name } = rare.part;
+  const address = started.get(name) ?? startRarePart(rare);
+  started.set(name, address);
+  return address;
 }
 
-let spannerStarted: Promise<string> | undefined;
-
-/**
- * `host:port` of a Spanner emulator, which few tests need: the one that SPANNER_EMULATOR_HOST
- * gives, else a container of this process's own where TRIPLOCK_TEST_SPANNER says so, else one that
- * is started beside the other parts on first use, and ends with them.
- */
-export function testSpanner(): Promise<string> {
-  const given = process.env['SPANNER_EMULATOR_HOST']?.trim();
-  spannerStarted ??= given ? Promise.resolve(given) : startTestSpanner();
-  return spannerStarted;
-}
-
-async function startTestSpanner(): Promise<string> {
-  if (process.env[spannerVariable]?.trim() !== 'container') {
-    return testEndpoints().then(startSpanner);
+async function startRarePart({ part, options, startContainer }: RareTestPart): Promise<string> {
+  const given = process.env[part.given.variable]?.trim();
+  if (given) return given;
+  if (startContainer !== undefined && toldFor(part) === 'container') {
+    return (await startContainer()).address;
   }
-  return (await startSpannerContainer()).address;
+  const parts = await testEndpoints();
+  const known = besideParts(parts)[part.name];
+  // Asking is a hundred times faster than having the launcher look.
+  if (known !== undefined && (await accepts(known))) return known;
+  await startBeside(parts, options);
+  return besideParts(parts)[part.name]!;
 }
 
-/** For `skip` of a test that needs Spanner: why it is left out, or false where it is not. */
-export function withoutSpanner(): string | false {
-  return process.env[spannerVariable]?.trim() === 'none' && 'no Spanner emulator to be had here';
+/** What tests are told that they run on, where it cannot be had everywhere. */
+function toldFor({ program }: PartDeclaration): string | undefined {
+  if (program.from !== 'gcloud SDK') return undefined;
+  return process.env[program.testVariable]?.trim() || undefined;
 }
 
 async function findParts(): Promise<Found> {
@@ -121,23 +127,8 @@ async function findParts(): Promise<Found> {
   return { parts: 'running', endpoints: readEndpoints(`${root}${home}/endpoints.json`) };
 }
 
-async function startDynamodb(parts: TestEndpoints): Promise<string> {
-  const { dynamodb: known } = besideParts(parts);
-  // Asking is a hundred times faster than having the launcher look.
-  if (known !== undefined && (await answers(known))) return known;
-  await startBeside(parts, ['--claims', 'dynamodb']);
-  return besideParts(parts).dynamodb!;
-}
-
-async function startSpanner(parts: TestEndpoints): Promise<string> {
-  const { spanner: known } = besideParts(parts);
-  if (known !== undefined && (await accepts(known))) return known;
-  await startBeside(parts, ['--ledger', 'spanner']);
-  return besideParts(parts).spanner!;
-}
-
-/** What runs in the parts' home beside them. */
-function besideParts({ home: folder }: TestEndpoints): { dynamodb?: string; spanner?: string } {
+/** What runs in the parts' home beside them, by its name. */
+function besideParts({ home: folder }: TestEndpoints): Readonly<Record<string, string>> {
   const file = `${folder}/endpoints.json`;
   return existsSync(file) ? readEndpoints(file) : {};
 }
@@ -156,21 +147,14 @@ async function startBeside(parts: TestEndpoints, options: readonly string[]): Pr
 
 /** Whether something listens there. */
 async function accepts(address: string): Promise<boolean> {
-  const { hostname, port } = new URL(`tcp://${address}`);
+  const url = address.includes('://') ? address : `tcp://${address}`;
+  const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port) });
   const connected = once(socket, 'connect').then(
     () => true,
     () => false,
   );
   return connected.finally(() => socket.destroy());
-}
-
-async function answers(url: string): Promise<boolean> {
-  const asked = fetch(url, { signal: AbortSignal.timeout(2_000) });
-  return asked.then(
-    (response) => response.ok,
-    () => false,
-  );
 }
 
 async function startParts(
@@ -214,41 +198,41 @@ export async function chooseTestParts(): Promise<TestParts> {
     : { parts: 'native', because: `Docker ${version} has no ${missing.join(', ')}` };
 }
 
-/** What tests of a ledger in Spanner run on; `none` where they are left out. */
-export type TestSpanner = { spanner: 'given' | 'native' | 'container' | 'none'; because: string };
-
-const spannerVariable = 'TRIPLOCK_TEST_SPANNER';
+/** What tests run on that need a part of one store; `none` where they are left out. */
+export type ChosenPart = { on: 'given' | 'native' | 'container' | 'none'; because: string };
 
 /**
- * TRIPLOCK_TEST_SPANNER says `native`, `container` or `none`. Without it SPANNER_EMULATOR_HOST
- * gives one; else it is the gcloud SDK's, which Google ships for Linux alone; else an engine's.
+ * Chooses that for a part of the gcloud SDK. Its own variable says `native`, `container` or `none`.
+ * Without it one may be given; else it is the SDK's; else an engine's.
  *
- * @param emulator the SDK's own, where there is one.
+ * @param file the program in this machine's SDK, where there is one.
  */
-export async function chooseTestSpanner(
-  emulator: string | undefined,
-  platform: NodeJS.Platform = process.platform,
-): Promise<TestSpanner> {
-  const asked = process.env[spannerVariable]?.trim();
+export async function chooseTestPart(
+  { given, container }: PartDeclaration,
+  { testVariable, only }: ProgramInSdk,
+  { file, here = process.platform }: { file: string | undefined; here?: NodeJS.Platform },
+): Promise<ChosenPart> {
+  const asked = process.env[testVariable]?.trim();
   if (asked === 'native' || asked === 'container' || asked === 'none') {
-    return { spanner: asked, because: `${spannerVariable} asks for it` };
+    return { on: asked, because: `${testVariable} asks for it` };
   }
-  if (asked) throw new Error(`${spannerVariable} takes native, container or none, not '${asked}'`);
-  const given = process.env['SPANNER_EMULATOR_HOST']?.trim();
-  if (given) return { spanner: 'given', because: 'SPANNER_EMULATOR_HOST gives it' };
-  if (emulator !== undefined)
-    return { spanner: 'native', because: `the gcloud SDK has ${emulator}` };
+  if (asked) throw new Error(`${testVariable} takes native, container or none, not '${asked}'`);
+  if (process.env[given.variable]?.trim()) {
+    return { on: 'given', because: `${given.variable} gives it` };
+  }
+  if (file !== undefined) return { on: 'native', because: `the gcloud SDK has ${file}` };
   const lacks =
-    platform === 'linux'
+    only.platform === here
       ? 'no gcloud SDK with the emulator was found'
-      : `Google ships the emulator for Linux alone and this is ${platform}`;
+      : `Google ships the emulator for ${only.name} alone and this is ${here}`;
+  const image = container.image?.name;
   const listed = await docker('image', 'ls', '--format', '{{.Repository}}:{{.Tag}}');
-  if (listed?.split('\n').includes(spannerImage)) {
-    return { spanner: 'container', because: `${lacks}; an engine has its image` };
+  if (image !== undefined && listed?.split('\n').includes(image)) {
+    return { on: 'container', because: `${lacks}; an engine has its image` };
   }
   const engine =
-    listed === undefined ? 'no container engine answers' : `the engine has no ${spannerImage}`;
-  return { spanner: 'none', because: `${lacks}, and ${engine}` };
+    listed === undefined ? 'no container engine answers' : `the engine has no ${image}`;
+  return { on: 'none', because: `${lacks}, and ${engine}` };
 }
 
 /** What the command printed; `undefined` when there is no engine, or none that answers in time. */

@@ -1,3 +1,4 @@
+import { storeNamed } from '@triplock/claim-stores';
 import type { ClaimOutcome, ClaimRequest, Claims, ClaimBytes } from '@triplock/claims';
 import { until } from '@triplock/demo';
 import type { ClaimStore } from '@triplock/launcher';
@@ -159,6 +160,10 @@ export function renderComparison({ rig, settings, stores }: Comparison): string[
     ['lost, unnoticed', ...stores.map(({ afterKill }) => `${afterKill.lostUnnoticed}`)],
     ['new keys afterwards', ...stores.map(({ afterKill }) => newKeysOf(afterKill))],
   ];
+  const standIns = stores.map(({ store }) => {
+    const program = storeNamed(store).brings?.program;
+    return program?.from === 'npm' ? `; ${store} is ${program.package}, which stands for it` : '';
+  });
   const columns = [
     { head: 'median (min–max)' },
     ...stores.map(({ store }) => ({ head: store, align: 'right' as const })),
@@ -166,7 +171,7 @@ export function renderComparison({ rig, settings, stores }: Comparison): string[
   return [
     ...[
       `${cpu}, ${cores} cores, ${memoryGiB} GiB; ${os}; Node ${node}; commit ${commit}; load before ${loadBefore}`,
-      `${repeat} × ${seconds} s each in turn, ${atOnce} claims at once; stores and client share the machine; dynamodb is dynalite, which stands for it`,
+      `${repeat} × ${seconds} s each in turn, ${atOnce} claims at once; stores and client share the machine${standIns.join('')}`,
     ].map(style.faint),
     '',
     ...renderTable(columns, rows),

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
 import { after, test } from 'node:test';
-import {
-  createInEmulator,
-  dropFromEmulator,
-  migrateSpanner,
-  openSpanner,
-  spannerMigrationSets,
-} from '@triplock/ledger-spanner';
+import { ledgersApart } from '@triplock/ledgers';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { connectionLimits, openForCommand } from '@triplock/postgres';
@@ -15,11 +9,8 @@ import {
   createPostgresTlsWay,
   createTestDatabase,
   freePort,
-  testNamespace,
   testPart,
-  testSpanner,
   testWebhookKeys,
-  withoutSpanner,
 } from '@triplock/testing';
 import { openOperator } from './test/run-operator.ts';
 
@@ -36,9 +27,9 @@ test('a database elsewhere is brought up to date once', async (t) => {
   await store.open().query(`GRANT CONNECT ON DATABASE "${pathname.slice(1)}" TO PUBLIC`);
   const first = await run(store.url());
   assert.equal(first.code, 0, first.stderr);
-  const { postgres, spanner } = JSON.parse(first.stdout) as Record<string, { owner: string }[]>;
+  const { postgres, ...rest } = JSON.parse(first.stdout) as Record<string, { owner: string }[]>;
   assert.deepEqual([...new Set(postgres!.map(({ owner }) => owner))], ['auditor']);
-  assert.deepEqual(spanner, []);
+  for (const name of ledgersApart) assert.deepEqual(rest[name], []);
   // As a dump that was restored is, it was open to every role.
   const open = `SELECT FROM pg_database, aclexplode(datacl) AS granted
     WHERE datname = current_database() AND granted.grantee = 0`;
@@ -46,7 +37,8 @@ test('a database elsewhere is brought up to date once', async (t) => {
   const { unlimited: _, ...again } = JSON.parse((await run(store.url())).stdout) as object & {
     unlimited: string[];
   };
-  assert.deepEqual(again, { postgres: [], spanner: [] });
+  const none = ['postgres', ...ledgersApart].map((name) => [name, []]);
+  assert.deepEqual(again, Object.fromEntries(none));
 });
 
 test('each role is limited to the connections of as many replicas as are named', async (t) => {
@@ -70,28 +62,6 @@ test('each role is limited to the connections of as many replicas as are named',
     });
     assert.equal(refused.code, 2, refused.stderr);
   }
-});
-
-const inSpanner = { skip: withoutSpanner() };
-
-test('a ledger in Spanner is brought up to date as well', inSpanner, async (t) => {
-  const [store, emulatorHost] = await Promise.all([createTestDatabase(t), testSpanner()]);
-  const database = `projects/triplock/instances/tests/databases/${testNamespace()}`;
-  const spannerDatabase = { database, emulatorHost };
-  await createInEmulator(spannerDatabase);
-  t.after(() => dropFromEmulator(spannerDatabase));
-  await migrateSpanner(spannerDatabase, spannerMigrationSets);
-  const spanner = await openSpanner(spannerDatabase);
-  t.after(() => spanner.close());
-  // As if nothing had been run: each statement of a migration does no harm a second time.
-  await spanner.transaction(async (tx) => tx.write({ kind: 'deleteAll', table: 'migrations' }));
-  const { code, stdout, stderr } = await runOperator(['migrate'], {
-    DATABASE_URL: store.url(),
-    SPANNER_DATABASE: spannerDatabase.database,
-    SPANNER_EMULATOR_HOST: spannerDatabase.emulatorHost,
-  });
-  assert.equal(code, 0, stderr);
-  assert.match(stdout, /^postgres: ran 0 migrations\nspanner: ran [1-9]\d* migrations\n$/);
 });
 
 test('what is in the way is reported in one line, without the password, and nothing is touched', async (t) => {

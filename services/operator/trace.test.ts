@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
+import { claimStores, keepingStores } from '@triplock/claim-stores';
 import { openPostgresFollowUps, openPostgresLedger } from '@triplock/ledger';
 import {
   currencies,
@@ -277,7 +278,10 @@ test('a claim that is gone is named by the store that it was in', () => {
     return lines.find((line) => line.includes('guard 1 claim'))!;
   };
   assert.match(lineOf(aTrace()), /none in Redis: expired or forgotten/);
-  assert.match(lineOf({ ...aTrace(), claims: 'dynamodb' }), /none in DynamoDB: expired/);
+  for (const claims of keepingStores) {
+    const words = `none in ${claimStores[claims].title}: expired`;
+    assert.ok(lineOf({ ...aTrace(), claims }).includes(words), words);
+  }
 });
 
 test('what each consumer has of an event is shown, also once its inbox row has left', () => {

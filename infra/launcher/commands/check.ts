@@ -3,7 +3,7 @@ import { affectedTests, changedFiles, GitError, judge } from '@triplock/lint';
 import { CommandError } from '@triplock/command';
 import { cloneFolder } from '../home.ts';
 import { runCommand } from './run-command.ts';
-import { chooseSpanner, runToEnd, startTestParts } from './test-run.ts';
+import { chooseStoreParts, runToEnd, startTestParts } from './test-run.ts';
 
 const help = `
 npm run check -- [options]
@@ -31,7 +31,7 @@ await runCommand({
   options: { since: { type: 'string' } },
   run: async ({ values, interrupted }) => {
     const signal = interrupted();
-    const without = await chooseSpanner(report);
+    const without = await chooseStoreParts(report);
     const { tests, needParts, leftOut } = chooseTests(changes(values.since), without);
     const parts = needParts ? startTestParts({ report, signal }) : undefined;
     // Heard below, after what was judged.

@@ -9,7 +9,7 @@ import { usualNames } from '../names.ts';
 import { readState } from '../session.ts';
 import { runningSystem, unreachableParts } from '../status.ts';
 import { stripeKeyFor } from '../stripe.ts';
-import { claimsAt, kafkaClient, spannerDatabaseIn } from '../wiring.ts';
+import { claimsAt, kafkaClient, ledgerAt } from '../wiring.ts';
 
 // Runs an operators' command on the system of a home: `operate.ts COMMAND [words and options]`.
 const [name, ...given] = process.argv.slice(2) as [OperatorCommand, ...string[]];
@@ -64,11 +64,7 @@ function settingsOfParts(parts: PartEndpoints): NodeJS.ProcessEnv {
     TRIPLOCK_MODE: 'demo',
     DATABASE_URL: database.href,
     ...brokersOf(parts),
-    LEDGER_STORE: ledger,
-    ...(ledger === 'spanner' && {
-      SPANNER_DATABASE: spannerDatabaseIn(parts, usualNames).database,
-      SPANNER_EMULATOR_HOST: parts.spanner,
-    }),
+    ...ledgerAt(ledger, parts, usualNames),
   };
 }
 
@@ -83,7 +79,7 @@ function brokersOf({ kafka, pubsubProject, pubsub }: PartEndpoints): NodeJS.Proc
 
 /** What the operators' commands are given of a system. */
 function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
-  const { databases, spannerDatabase, spanner, services } = endpoints;
+  const { databases, services } = endpoints;
   const keysFile = homeAt(endpoints.home).webhookKeys;
   const auditor = services.find(({ service }) => service === 'auditor');
   if (name === 'audit' && auditor === undefined) {
@@ -95,9 +91,7 @@ function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
     PARTNERS_DATABASE_URL: databases.partners,
     ...brokersOf(endpoints),
     AUDITOR_URL: auditor?.health,
-    LEDGER_STORE: endpoints.ledger,
-    SPANNER_DATABASE: spannerDatabase,
-    SPANNER_EMULATOR_HOST: spanner,
+    ...ledgerAt(endpoints.ledger, endpoints, usualNames),
     CLAIM_NAMESPACE: usualNames.claims,
     ...claimsAt(endpoints.claims, { ...endpoints, postgres: databases.claims }),
     STRIPE_API_KEY: stripeKeyFor(endpoints.stripe),

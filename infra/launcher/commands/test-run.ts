@@ -1,28 +1,37 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import { chooseTestParts, chooseTestSpanner, testEndpoints } from '@triplock/testing';
+import { join } from 'node:path';
+import { chooseTestPart, chooseTestParts, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from '../bring-up.ts';
 import { keepDataInMemory } from '../data-in-memory.ts';
-import { cloneFolder, createHome, homeAt, writeJson } from '../home.ts';
-import { findSpannerEmulator } from '../parts/spanner.ts';
+import { cloneFolder, createHome, homeAt, readJson, writeJson } from '../home.ts';
+import { declaredParts, findInSdk } from '../parts/store-parts.ts';
 import type { Report } from '../session.ts';
 import { sharedTestHome } from '../test/home.ts';
 
-/** Where tests are told what their Spanner is. */
-export const spannerVariable = 'TRIPLOCK_TEST_SPANNER';
-/** The project that is all about it. */
-const inSpanner = '@triplock/ledger-spanner';
+/** What was chosen for all of them, which decides whether what was green is green again. */
+export const storesVariable = 'TRIPLOCK_TEST_STORES';
 
 /**
- * Chooses what tests of a ledger in Spanner run on; their environment tells them. Returns the
- * projects that are left out because there is none.
+ * Chooses what tests run on that need a part which cannot be had everywhere; their environment
+ * tells them. Returns the projects that are left out because there is none.
  */
-export async function chooseSpanner(report: Report): Promise<readonly string[]> {
-  const { spanner, because } = await chooseTestSpanner(findSpannerEmulator());
-  process.env[spannerVariable] = spanner;
-  if (spanner !== 'none') return [];
-  report(`left out, all tests of ${inSpanner} and what needs Spanner elsewhere: ${because}`);
-  return [inSpanner];
+export async function chooseStoreParts(report: Report): Promise<readonly string[]> {
+  const leftOut: string[] = [];
+  const chosen: string[] = [];
+  for (const part of declaredParts) {
+    const { program, title, folder } = part;
+    if (program.from !== 'gcloud SDK') continue;
+    const { on, because } = await chooseTestPart(part, program, { file: findInSdk(program) });
+    process.env[program.testVariable] = on;
+    chosen.push(`${part.name} ${on}`);
+    if (on !== 'none') continue;
+    const { name } = readJson(join(folder, 'package.json')) as { name: string };
+    leftOut.push(name);
+    report(`left out, all tests of ${name} and what needs the ${title} elsewhere: ${because}`);
+  }
+  process.env[storesVariable] = chosen.join(', ');
+  return leftOut;
 }
 
 /** What a run of tests tells, and what breaks it off. */

@@ -6,14 +6,15 @@ import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
 import { UsageError } from '@triplock/command';
 import { cloneFolder, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
 import { serverVariable } from '../parts/redis-servers.ts';
+import { declaredParts } from '../parts/store-parts.ts';
 import { takeDown } from '../take-down.ts';
 import { removeTestHomes, sharedTestHome } from '../test/home.ts';
 import { runCommand } from './run-command.ts';
 import {
-  chooseSpanner,
+  chooseStoreParts,
   runToEnd,
-  spannerVariable,
   startTestParts,
+  storesVariable,
   type TestRun,
 } from './test-run.ts';
 
@@ -26,6 +27,11 @@ const promisesHome = join(defaultHome, 'e2e');
 /** What was green last; gone with `nx reset`. */
 const greenFile = join(cloneFolder, '.nx', 'green.json');
 
+/** What decides on what tests of a store run whose part is not to be had everywhere. */
+const testVariables = declaredParts.flatMap(({ program }) =>
+  program.from === 'gcloud SDK' ? program.testVariable : [],
+);
+
 const help = `
 npm test -- [options]
 
@@ -33,10 +39,10 @@ Runs lint, type checks, the tests of every project and the promises end to end, 
 PostgreSQL and Pub/Sub of its own that are started before and stopped after: in containers where an
 engine answers and has the images, else as processes, whose logs stay in .triplock/test/logs.
 TRIPLOCK_TEST_PARTS=native or =containers decides; TRIPLOCK_REDIS_SERVER=FILE names the program of
-every Redis (docs/stores.md). Tests of a ledger in Spanner run on Google's
-emulator, which there is for Linux alone, else on its container; where neither can be had they are
-left out, and it says so: TRIPLOCK_TEST_SPANNER=native, =container or =none. What takes longer is
-\`npm run prove\`; .ci/run runs both. When nothing has changed since all was green, it says so and ends.
+every Redis (docs/stores.md). Tests of a store whose part cannot be had here as a process, nor in a
+container, are left out, and it says so: ${testVariables.map((name) => `${name}=native, =container or =none`).join('; ')}.
+What takes longer is \`npm run prove\`; .ci/run runs both. When nothing has changed since all was
+green, it says so and ends.
 
   --again    everything, also what was green before
   --only tests
@@ -62,7 +68,7 @@ await runCommand({
     if (values.seed !== undefined) process.env['TRIPLOCK_TEST_SEED'] = seedOf(values.seed);
     if (values.outcome !== undefined)
       process.env['TRIPLOCK_TEST_OUTCOME'] = resolve(values.outcome);
-    const tests = allTests(await chooseSpanner(report));
+    const tests = allTests(await chooseStoreParts(report));
     const run = { report, signal };
     if (only === 'tests') process.exitCode = await runTests(tests, run);
     else if (!values.again && wasGreen()) report('nothing changed since all was green (--again)');
@@ -184,7 +190,7 @@ function contentOfClone(): string | undefined {
   try {
     if (git(['add', '--all'], env) === undefined) return undefined;
     const tree = git(['write-tree'], env)?.trim();
-    const stores = `Spanner ${process.env[spannerVariable]}, Redis ${process.env[serverVariable]}`;
+    const stores = `${process.env[storesVariable]}, Redis ${process.env[serverVariable]}`;
     const on = `${process.version} ${process.platform}, ${stores}`;
     return tree === undefined ? undefined : `${tree} on ${on}`;
   } finally {

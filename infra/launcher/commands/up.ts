@@ -1,6 +1,7 @@
 import { bringUp, bringUpParts } from '../bring-up.ts';
 import {
   claimStores,
+  ledgerStores,
   parseClaimStore,
   parseLedgerStore,
   parseParts,
@@ -9,12 +10,24 @@ import {
 } from '../choices.ts';
 import { isWholeSystem } from '../endpoints.ts';
 import { UsageError } from '@triplock/command';
+import { ledgerStoreNamed } from '@triplock/ledgers';
 import { homeAt } from '../home.ts';
 import { withoutPassword } from '../parts/part.ts';
+import { allParts } from '../parts/start-parts.ts';
 import { servicesHere } from '../service-table.ts';
 import { readState } from '../session.ts';
 import { processNames } from '../start-services.ts';
 import { runCommand } from './run-command.ts';
+
+const partLines = allParts.map(({ name, given, ports }) => {
+  const asked = ports.map(({ variable }) => variable);
+  return `  ${name.padEnd(10)} ${given.variable.padEnd(22)} ${asked.join(', ')}`;
+});
+
+const ledgerWords = ledgerStores.map((name) => {
+  const forgets = ledgerStoreNamed(name).brings?.keeps === 'nothing';
+  return forgets ? `${name}, in memory until \`down\`` : name;
+});
 
 const help = `
 npm run up -- [NAME …] [options]
@@ -25,8 +38,8 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   NAME …              of the services' processes only these, such as ledger-worker-1
 
   --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
-  --ledger STORE      where the ledger is kept: postgres, or spanner, whose emulator keeps it in
-                      memory until \`down\`. Remembered; a ledger does not move
+  --ledger STORE      where the ledger is kept: ${ledgerWords.join(', ')}.
+                      Remembered; a ledger does not move
   --claims STORE      where claims are kept: ${claimStores.join(', ')}. Remembered;
                       the ledger answers for what another store knew
   --parts HOW         native: processes; docker: containers of docker-compose.yml. Remembered; data
@@ -37,12 +50,11 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   --json              prints the endpoints; progress goes to stderr
   --help
 
-Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL,
-PUBSUB_EMULATOR_HOST, DYNAMODB_ENDPOINT or SPANNER_EMULATOR_HOST, else a native process. These
-variables ask for ports: TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT,
-TRIPLOCK_REDIS_PORT, TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT,
-TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_SPANNER_PORT, TRIPLOCK_STRIPE_PORT,
-TRIPLOCK_STRIPE_WEBHOOKS_PORT, TRIPLOCK_CONSOLE_PORT and TRIPLOCK_AGENT_PORT.
+Each part is the one that its variable gives, else a native process. Other variables ask for ports,
+as TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_STRIPE_PORT,
+TRIPLOCK_STRIPE_WEBHOOKS_PORT, TRIPLOCK_CONSOLE_PORT and TRIPLOCK_AGENT_PORT do:
+
+${partLines.join('\n')}
 
 Cards are charged at a simulator of Stripe, or at Stripe itself when STRIPE_API_KEY gives a test
 key. A payment that was started on one cannot be finished on the other. Stripe's webhooks reach a

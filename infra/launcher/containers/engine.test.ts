@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { chooseTestSpanner, freePort, spannerImage, testImages } from '@triplock/testing';
+import type { PartDeclaration, ProgramInSdk } from '@triplock/runtime';
+import { chooseTestPart, freePort, testImages } from '@triplock/testing';
 import { homeAt } from '../home.ts';
-import { findSpannerEmulator } from '../parts/spanner.ts';
+import { findInSdk } from '../parts/store-parts.ts';
 import { chooseParts } from '../run-mode.ts';
 import { openSession, readState } from '../session.ts';
 import { able, fakeEngine, type FakeEngine } from '../test/containers.ts';
@@ -185,23 +186,48 @@ test('an engine that is unfit is passed over with a word, and parts that are giv
   assert.deepEqual(given, { parts: 'native', printed: '' });
 });
 
-test('tests of a ledger in Spanner run on the emulator, else on an engine’s, else are left out with the reason', async (t) => {
+/** A part of the gcloud SDK that some store brings along. */
+const program: ProgramInSdk = {
+  from: 'gcloud SDK',
+  file: 'bin/some-emulator',
+  component: 'some-emulator',
+  debian: 'google-cloud-cli-some-emulator',
+  only: { platform: 'linux', name: 'Linux' },
+  args: () => [],
+  testVariable: 'TRIPLOCK_TEST_SOME',
+};
+const image = { name: 'registry.example/some:1.5.58', variable: 'SOME_IMAGE', command: [] };
+const part: PartDeclaration = {
+  name: 'some',
+  title: 'Some emulator',
+  folder: import.meta.dirname,
+  given: { variable: 'SOME_EMULATOR_HOST', example: '127.0.0.1:9010' },
+  port: { usual: 19_999, variable: 'TRIPLOCK_SOME_PORT' },
+  addressOf: (host, port) => `${host}:${port}`,
+  probe: () => Promise.resolve(),
+  keeps: 'nothing',
+  program,
+  container: { port: 9_010, image, memoryMiB: 1, lacks: {} },
+  licences: [],
+};
+
+test('tests of a store whose part is of the gcloud SDK run on that, else on an engine’s, else are left out with the reason', async (t) => {
   const before = { ...process.env };
   t.after(() => void (process.env = before));
   const chosen = async (answers: string, given: Record<string, string> = {}) => {
-    const { SPANNER_EMULATOR_HOST: _, TRIPLOCK_TEST_SPANNER: __, ...env } = before;
-    process.env = { ...env, ...fakeEngine(t, answers).environment, ...given };
-    const { spanner, because } = await chooseTestSpanner(findSpannerEmulator('darwin'), 'darwin');
-    return `${spanner}: ${because}`;
+    process.env = { ...before, ...fakeEngine(t, answers).environment, ...given };
+    const here = 'darwin';
+    const found = { file: findInSdk(program, here), here } as const;
+    const { on, because } = await chooseTestPart(part, program, found);
+    return `${on}: ${because}`;
   };
   const onMac = 'Google ships the emulator for Linux alone and this is darwin';
-  const has = `'image ls'*) echo ${spannerImage};;`;
+  const has = `'image ls'*) echo ${image.name};;`;
   assert.equal(await chosen(has), `container: ${onMac}; an engine has its image`);
   assert.equal(await chosen('*) exit 1;;'), `none: ${onMac}, and no container engine answers`);
-  const lacking = `none: ${onMac}, and the engine has no ${spannerImage}`;
+  const lacking = `none: ${onMac}, and the engine has no ${image.name}`;
   assert.equal(await chosen(`'image ls'*) echo redis:8.2.3-alpine;;`), lacking);
-  const given = { SPANNER_EMULATOR_HOST: '127.0.0.1:9010' };
-  assert.match(await chosen(has, given), /^given: /);
-  assert.match(await chosen(has, { TRIPLOCK_TEST_SPANNER: 'none' }), /^none: .* asks for it/);
-  await assert.rejects(chosen(has, { TRIPLOCK_TEST_SPANNER: 'some' }), /not 'some'/);
+  assert.match(await chosen(has, { SOME_EMULATOR_HOST: '127.0.0.1:9010' }), /^given: /);
+  assert.match(await chosen(has, { TRIPLOCK_TEST_SOME: 'none' }), /^none: .* asks for it/);
+  await assert.rejects(chosen(has, { TRIPLOCK_TEST_SOME: 'other' }), /not 'other'/);
 });

@@ -2,8 +2,14 @@ import { join } from 'node:path';
 import { homeAt } from '../home.ts';
 import { usualNames } from '../names.ts';
 import type { Addresses } from '../parts/part.ts';
+import type { OptionalPartName } from '../parts/part-names.ts';
+import { declaredParts } from '../parts/store-parts.ts';
 import { declarations } from '../services.ts';
 import { readState } from '../session.ts';
+
+const storeAddresses = Object.fromEntries(
+  declaredParts.map(({ name, addressOf, container }) => [name, addressOf(name, container.port)]),
+) as Record<OptionalPartName, string>;
 
 /** Where the parts and what stands beside them answer in the network of docker-compose.yml. */
 export const inNetwork = {
@@ -13,9 +19,8 @@ export const inNetwork = {
     kafka: 'kafka:9092',
     postgres: 'postgres://postgres@postgres:5432/postgres',
     pubsub: 'pubsub:8085',
-    spanner: 'spanner:9010',
-    dynamodb: 'http://dynamodb:8000',
-  } satisfies Addresses,
+    ...storeAddresses,
+  } satisfies Addresses as Required<Addresses>,
   stripe: 'http://stripe-simulator:8095',
   /** Any worker will do. */
   stripeWebhooks: 'http://ledger-worker:8070/stripe/webhooks',

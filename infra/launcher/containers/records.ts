@@ -133,7 +133,6 @@ export async function endpointsIn(
         pubsub: `127.0.0.1:${portOf('pubsub')}`,
         ...Object.fromEntries(optional),
       },
-      names: usualNames,
       database: { owner, roles: databaseUrls(owner) },
       stripe: givenStripe(process.env['STRIPE_API_KEY']) ?? simulatedStripe(stripeUrl),
       mode: 'demo',

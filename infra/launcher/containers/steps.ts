@@ -18,13 +18,13 @@ import type { OptionalPartName } from '../parts/part-names.ts';
 import { redisOwner, redisUsers } from '../parts/redis.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { provisionClaims } from '../provision/claims.ts';
-import { ledgerOf, provisionLedger, refillFrom } from '../provision/ledger.ts';
+import { ledgerOf, provisionLedger } from '../provision/ledger.ts';
 import { provisionSystem } from '../provision/system.ts';
 import { services } from '../service-table.ts';
 import { declarations } from '../services.ts';
 import type { Report } from '../session.ts';
 import { givenStripe, simulatedStripe } from '../stripe.ts';
-import { spannerDatabaseIn, type Wiring } from '../wiring.ts';
+import { ledgerStoreAt, type Wiring } from '../wiring.ts';
 import {
   apiKeysFile,
   credentialFiles,
@@ -90,7 +90,6 @@ async function provision(report: Report): Promise<void> {
   const parts = { ...inNetwork.parts, postgres: postgres.href, redis };
   const { names } = networkWiring;
   await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
-  const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
   // Compose itself does not tell: room for a second one of each, by its --scale.
   const replicas = Number(process.env['TRIPLOCK_REPLICAS'] ?? 2);
   const webhookKeys = sealingKeysIn(credentialFiles.webhookKeys);
@@ -102,7 +101,7 @@ async function provision(report: Report): Promise<void> {
     partners,
     webhookKeys,
     catcher: inNetwork.catcher,
-    ...spanner,
+    ledger: ledgerStoreAt(ledger, parts, names),
   };
   const { owner, roles: databases } = await provisionSystem(system, report);
   await provisionClaims(

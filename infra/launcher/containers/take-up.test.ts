@@ -3,12 +3,18 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { storeNamed } from '@triplock/claim-stores';
+import { claimStores } from '../choices.ts';
 import { cloneFolder, createHome, homeAt } from '../home.ts';
 import { declarations } from '../services.ts';
 import { leaveDead } from '../faults.ts';
 import { readState, writeState } from '../session.ts';
 import { fakeEngine } from '../test/containers.ts';
 import { runScript } from '../test/home.ts';
+
+/** A claim store that brings its server along, where there is one. */
+const claimed = claimStores.find((name) => storeNamed(name).brings !== undefined) ?? claimStores[0];
+const { brings } = storeNamed(claimed);
 
 /** What runs after `docker compose up`, and where each answers inside of its container. */
 const insidePorts = {
@@ -21,7 +27,7 @@ const insidePorts = {
   kafka: [9092],
   postgres: [5432],
   pubsub: [8085],
-  dynamodb: [8000],
+  ...(brings && { [brings.name]: [brings.container.port] }),
 };
 
 /** A home that nothing is ever started in. */
@@ -58,7 +64,7 @@ function fakeEngineWith(t: TestContext) {
               'com.docker.compose.container-number': '1',
               'com.docker.compose.project.working_dir': madeIn,
             },
-            Env: ['CLAIMS=dynamodb', 'LEDGER_STORE=postgres'],
+            Env: [`CLAIMS=${claimed}`, 'LEDGER_STORE=postgres'],
           },
           NetworkSettings: {
             Ports: Object.fromEntries(
@@ -86,17 +92,18 @@ test('what docker compose brought up is found by every command, with its stores 
   engine.bring({ apiKey: 'first' });
   const { status, printed, apiKeys } = await statusOn(engine, home);
   assert.match(printed, /goes on with the containers that docker compose brought up/);
-  const { gateways, claims, ledger, dynamodb } = status;
+  const { gateways, claims, ledger } = status;
   assert.deepEqual(
-    { apiKeys, gateways, claims, ledger, dynamodb },
+    { apiKeys, gateways, claims, ledger },
     {
       apiKeys: ['first'],
       gateways: ['http://127.0.0.1:4000'],
-      claims: 'dynamodb',
+      claims: claimed,
       ledger: 'postgres',
-      dynamodb: 'http://127.0.0.1:4130',
     },
   );
+  const last = 4_000 + 10 * (Object.keys(insidePorts).length - 1);
+  if (brings) assert.equal(status[brings.name], brings.addressOf('127.0.0.1', last));
   const { parts, replicas } = readState(homeAt(home));
   assert.deepEqual({ parts, replicas }, { parts: 'docker', replicas: 1 });
   assert.equal((await statusOn(engine, home)).printed, '');

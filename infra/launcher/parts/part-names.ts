@@ -1,4 +1,5 @@
 import type { ClaimPart } from '@triplock/claim-stores';
+import type { LedgerPart } from '@triplock/ledgers';
 
 const usualPartNames = ['redis', 'kafka', 'postgres', 'pubsub'] as const;
 
@@ -6,7 +7,7 @@ const usualPartNames = ['redis', 'kafka', 'postgres', 'pubsub'] as const;
 export type UsualPartName = (typeof usualPartNames)[number];
 
 /** Servers that are started only when asked for, and then stay. */
-export type OptionalPartName = Exclude<ClaimPart, UsualPartName> | 'spanner';
+export type OptionalPartName = Exclude<ClaimPart | LedgerPart, UsualPartName>;
 
 /** Whether a server is started only when asked for. */
 export function isOptional(name: PartName): name is OptionalPartName {

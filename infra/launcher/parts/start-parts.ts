@@ -14,7 +14,6 @@ import {
 import { signalFamily } from '../processes/stop.ts';
 import type { ProcessRecord, Session } from '../session.ts';
 import { makeClassArchive } from './class-archive.ts';
-import { dynamodb } from './dynamodb.ts';
 import { kafka } from './kafka.ts';
 import {
   type Addresses,
@@ -28,7 +27,7 @@ import { type OptionalPartName } from './part-names.ts';
 import { postgres } from './postgres.ts';
 import { pubsub } from './pubsub.ts';
 import { redis } from './redis.ts';
-import { spanner } from './spanner.ts';
+import { storeParts } from './store-parts.ts';
 
 type Picked =
   | { part: Part; outcome: 'given'; address: string }
@@ -252,7 +251,7 @@ async function probeGiven(part: Part, address: string, triesLeft = 4): Promise<v
 export const usualParts: readonly Part[] = [redis, kafka, postgres, pubsub];
 
 /** Every part, in the order in which they are shown and fetched. */
-export const allParts: readonly Part[] = [...usualParts, dynamodb, spanner];
+export const allParts: readonly Part[] = [...usualParts, ...storeParts];
 
 /** The parts of a system, in words. */
 export function titlesOfParts(addresses: Addresses): string[] {

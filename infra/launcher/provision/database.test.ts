@@ -15,6 +15,7 @@ import { createTestDatabase, testNamespace, testPart } from '@triplock/testing';
 import { auditOf } from '@triplock/testing/test';
 import { consumers } from '@triplock/pipeline';
 import { CommandError } from '@triplock/command';
+import { ledgersApart } from '@triplock/ledgers';
 import { declarations } from '../services.ts';
 import { databaseUrls, provisionDatabase, withDatabase } from './database.ts';
 import { ledgerOf } from './ledger.ts';
@@ -70,12 +71,13 @@ test('data whose migration was changed afterwards is refused in one sentence', a
 
 test('a ledger stays where it is, and a new one is where it is asked for', () => {
   assert.equal(ledgerOf({}, undefined), 'postgres');
-  assert.equal(ledgerOf({}, 'spanner'), 'spanner');
-  const inSpanner = { ledger: 'spanner' as const };
-  assert.equal(ledgerOf(inSpanner, undefined), 'spanner');
-  assert.throws(() => ledgerOf(inSpanner, 'postgres'), CommandError);
-  const inPostgres = { ledger: 'postgres' as const };
-  assert.throws(() => ledgerOf(inPostgres, 'spanner'), /does not move to spanner/);
+  for (const ledger of ledgersApart) {
+    assert.equal(ledgerOf({}, ledger), ledger);
+    assert.equal(ledgerOf({ ledger }, undefined), ledger);
+    assert.throws(() => ledgerOf({ ledger }, 'postgres'), CommandError);
+    const moved = new RegExp(`does not move to ${ledger}`);
+    assert.throws(() => ledgerOf({ ledger: 'postgres' }, ledger), moved);
+  }
 });
 
 const denied = { code: '42501' };

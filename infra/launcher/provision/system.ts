@@ -1,3 +1,4 @@
+import { isCopied, type LedgerSettings } from '@triplock/ledgers';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import type { PartnerCredentials } from '../home.ts';
@@ -21,8 +22,8 @@ export type SystemToProvision = {
   catcher: string;
   /** What partners' webhook secrets are sealed with, as their file has it. */
   webhookKeys: string;
-  /** Has what a new broker lacks published again, where the outbox is not in PostgreSQL. */
-  refill?: (report: Report) => Promise<void>;
+  /** Where the ledger and its outbox are kept. */
+  ledger: LedgerSettings;
 };
 
 /** Has everything in the parts that must be there before the first service starts. */
@@ -30,8 +31,8 @@ export async function provisionSystem(
   system: SystemToProvision,
   report: Report,
 ): Promise<ProvisionedDatabase> {
-  const { parts, names, origin = 'native', replicas, refill } = system;
-  const copied = refill !== undefined;
+  const { parts, names, origin = 'native', replicas, ledger } = system;
+  const copied = isCopied(ledger.LEDGER_STORE);
   const server = { url: parts.postgres, origin, name: names.database, copied };
   const [database, , subscriptions] = await Promise.all([
     provisionDatabase({ ...server, ...(replicas && { replicas }) }, report),
@@ -40,9 +41,7 @@ export async function provisionSystem(
   ]);
   await seedPartners(database.roles.partners, system);
   // After the subscriptions, or the events would be published to nobody.
-  if (subscriptions.outcome === 'made') {
-    await (refill?.(report) ?? refillTopic(database.owner, report));
-  }
+  if (subscriptions.outcome === 'made') await refillTopic(ledger, database.owner, report);
   return database;
 }
 

@@ -1,35 +1,22 @@
 import { readFileSync } from 'node:fs';
+import { claimParts } from '@triplock/claim-stores';
+import { ledgerParts } from '@triplock/ledgers';
+import type { ProgramLicence } from '@triplock/runtime';
 import type { WorkspaceFile } from '../workspace-files.ts';
 import type { Licensed } from './allowed.ts';
 
 /**
- * A program that comes whole in something that others made, and its own terms, which may be others
- * than those of what it comes in.
- */
-export type Program = {
-  /** Who gives it to us. */
-  source: 'image' | 'npm' | 'Maven' | 'PyPI' | 'Go';
-  /** What it comes in: an image's repository, a package, an artifact, a module. */
-  name: string;
-  /** The beginning of the versions that this holds for: terms change with a version. */
-  line: string;
-  program: string;
-  /** SPDX. */
-  licence: string;
-  /** Where that is said. */
-  knownFrom: string;
-};
-
-/**
  * Every program that is fetched whole, by the launcher, by docker compose or by tests: what fetches
- * another one fails until it has its line here. Most are servers that only run beside ours.
+ * another one fails until it has its line here, or in the `part.ts` of the store that brings it
+ * along. Most are servers that only run beside ours.
  *
  * Not judged is what a user has installed, because it is not fetched by us: Java, Maven, Go,
  * Python, an engine, a server on PATH, the gcloud SDK with its emulators. Nor are packages of
  * Debian, whose main section holds free software alone (Debian Policy 2.2.1), and the system within
  * an image.
  */
-export const programs: readonly Program[] = [
+export const programs: readonly ProgramLicence[] = [
+  ...[...claimParts, ...ledgerParts].flatMap(({ licences }) => licences),
   {
     source: 'image',
     name: 'node',
@@ -81,14 +68,6 @@ export const programs: readonly Program[] = [
     licence: 'Apache-2.0',
     knownFrom:
       'LICENSE of the SDK, and /usr/share/doc/google-cloud-cli-pubsub-emulator/copyright of its Debian package',
-  },
-  {
-    source: 'image',
-    name: 'gcr.io/cloud-spanner-emulator/emulator',
-    line: '1',
-    program: 'Cloud Spanner emulator',
-    licence: 'Apache-2.0',
-    knownFrom: 'https://github.com/GoogleCloudPlatform/cloud-spanner-emulator/blob/master/LICENSE',
   },
   {
     source: 'image',
@@ -164,14 +143,6 @@ export const programs: readonly Program[] = [
   },
   {
     source: 'npm',
-    name: 'classic-level',
-    line: '3',
-    program: 'LevelDB',
-    licence: 'BSD-3-Clause',
-    knownFrom: 'deps/leveldb of the package',
-  },
-  {
-    source: 'npm',
     name: 'node',
     line: '24',
     program: 'Node.js',
@@ -181,12 +152,12 @@ export const programs: readonly Program[] = [
 ];
 
 /** What is fetched, by what it comes in. */
-export type Fetched = Pick<Program, 'source' | 'name'> & { version: string };
+export type Fetched = Pick<ProgramLicence, 'source' | 'name'> & { version: string };
 
 /** The terms of the program that comes in something; no licence where no line speaks of it. */
 export function licenceOfProgram(
   { source, name, version }: Fetched,
-  known: readonly Program[] = programs,
+  known: readonly ProgramLicence[] = programs,
 ): Licensed {
   const found = known.find((each) => {
     return each.source === source && each.name === name && version.startsWith(each.line);

@@ -15,7 +15,7 @@ export const redisStore = {
   parts: ['redis'],
   settings,
   needs: { claims: ['REDIS_URL'], walk: ['REDIS_URL'] },
-  advice: { REDIS_URL: "the claim store's URL: CLAIMS=redis and CLAIMS=hybrid have it" },
+  advice: { REDIS_URL: "the claim store's URL" },
   settingsAt: ({ redis }) => ({ REDIS_URL: redis }),
   open: ({ REDIS_URL }, options) => openRedisClaims({ ...options, url: REDIS_URL! }),
   walk: ({ REDIS_URL }, options) => openRedisWalk({ ...options, url: REDIS_URL! }),

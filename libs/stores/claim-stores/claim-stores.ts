@@ -18,6 +18,7 @@ import {
   text,
   withDefault,
   type Logger,
+  type PartDeclaration,
   type Service,
   type SettingsOf,
 } from '@triplock/runtime';
@@ -47,6 +48,11 @@ type OwnSettings = All<Listed[KeepingStore]['settings']>;
 
 const names = Object.keys(claimStores) as [ClaimStoreName, ...ClaimStoreName[]];
 const stores: readonly ClaimStore[] = Object.values(claimStores);
+
+/** The servers that stores bring along. */
+export const claimParts = stores.flatMap(
+  ({ brings }) => brings ?? [],
+) as readonly PartDeclaration<ClaimPart>[];
 
 /** The names of all stores that keep something, the usual one first. */
 export const keepingStores = names.filter((name) => name !== 'none') as [
@@ -88,11 +94,18 @@ export type ClaimStoreSettings = SettingsOf<typeof claimStoreSettings>;
 /** The same of a service. */
 export type ClaimSettings = SettingsOf<typeof claimSettings> & { INSTANCE_NAME: string };
 
-/** What to give for a setting that some store needs. */
-export const claimStoreAdvice = Object.assign(
-  {},
-  ...stores.map(({ advice }) => advice),
+/** What to give for a setting that some store needs, and which stores those are. */
+export const claimStoreAdvice = Object.fromEntries(
+  stores
+    .flatMap(({ advice }) => Object.entries<string>(advice))
+    .map(([setting, what]) => [setting, `${what}${whoNeeds(setting)}`]),
 ) as Readonly<Record<keyof OwnSettings, string>>;
+
+function whoNeeds(setting: string): string {
+  const needing = names.filter((name) => storeNamed(name).needs.claims.includes(setting));
+  if (needing.length === 0) return '';
+  return `: ${needing.map((name) => `CLAIMS=${name}`).join(' and ')} ${needing.length > 1 ? 'have' : 'has'} it`;
+}
 
 /** What is missing of an environment for the claims that it names, as a gateway's or a reader's. */
 export function missingForClaims(
@@ -119,8 +132,7 @@ export function neededBy(
 /**
  * Opens the claim store that the settings name, and closes it with the service.
  *
- * @throws RedisPolicyError, PostgresDurabilityError or DynamoTableError when the store is there and
- * may lose claims unnoticed.
+ * @throws the store's own error when it is there and may lose claims unnoticed.
  */
 export async function openClaims(
   settings: ClaimSettings,
@@ -140,8 +152,7 @@ export async function openClaims(
 /**
  * Opens the same store to read: whoever has this can take and change no claim.
  *
- * @throws RedisPolicyError or DynamoTableError when the store is there and may lose claims
- * unnoticed.
+ * @throws the store's own error when it is there and may lose claims unnoticed.
  */
 export async function openClaimWalk(settings: ClaimSettings, logger: Logger): Promise<ClaimWalk> {
   const { CLAIM_NAMESPACE: namespace, INSTANCE_NAME: applicationName } = settings;

@@ -8,14 +8,15 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { aClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { createLogger } from '@triplock/runtime';
-import { createTestTable, testNamespace } from '@triplock/testing';
+import { testNamespace } from '@triplock/testing';
+import { createTestTable } from './test/test-table.ts';
 import { createClaimsTable, DynamoTableError } from './claims-table.ts';
 import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
 import { dynamoSettings } from './dynamo-client.ts';
 import { asTheService } from './test/as-the-service.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-const address = await createTestTable({ after }, createClaimsTable);
+const address = await createTestTable({ after });
 
 /** A table of the service, with its time to live, and what is asked of it. */
 async function openService(t: TestContext) {

@@ -8,7 +8,8 @@ import {
   PutItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import { createLogger } from '@triplock/runtime';
-import { createTestRelay, createTestTable, eventually, testNamespace } from '@triplock/testing';
+import { createTestRelay, eventually, testNamespace } from '@triplock/testing';
+import { createTestTable } from './test/test-table.ts';
 import {
   ClaimsUnavailableError,
   type ClaimRequest,
@@ -33,7 +34,7 @@ import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
 import { connectDynamo, dynamoSettings, type Table } from './dynamo-client.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-const address = await createTestTable({ after }, createClaimsTable);
+const address = await createTestTable({ after });
 const client = new DynamoDBClient(dynamoSettings(address));
 after(() => client.destroy());
 
@@ -125,7 +126,7 @@ describe('the table of the claims', () => {
   });
 
   it('a restored table under the old name is noticed though its markers came with it', async (t) => {
-    const own = await createTestTable(t, createClaimsTable);
+    const own = await createTestTable(t);
     const [TableName, namespace] = [own.table, testNamespace('claims')];
     const claims = await openDynamoClaims({ ...own, logger, namespace });
     t.after(() => claims.close());

@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aClaim, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { createLogger } from '@triplock/runtime';
-import { createTestTable } from '@triplock/testing';
-import { createClaimsTable } from './claims-table.ts';
+import { createTestTable } from './test/test-table.ts';
 import { openDynamoClaims } from './dynamo-claims.ts';
 import { inspectDynamoClaims } from './dynamo-inspector.ts';
 
 /** A table of the test's own, with the claims of two systems, and those of one from outside. */
 async function aTable(t: TestContext) {
-  const dynamodb = await createTestTable(t, createClaimsTable);
+  const dynamodb = await createTestTable(t);
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const open = async (namespace: string) => {
     const claims = await openDynamoClaims({ ...dynamodb, namespace, logger });

@@ -1,24 +1,32 @@
 import type { ClaimStore } from '@triplock/claims';
-import { text, url, withDefault, type SettingsOf } from '@triplock/runtime';
+import { refusedInProduction, text, url, withDefault, type SettingsOf } from '@triplock/runtime';
 import { createClaimsTable } from './claims-table.ts';
 import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
 import { inspectDynamoClaims } from './dynamo-inspector.ts';
+import { dynamoServer } from './part.ts';
 
 const settings = {
   DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
   DYNAMODB_REGION: withDefault(text, undefined),
   /** A server that stands for the service; without one it is the service's own. */
-  DYNAMODB_ENDPOINT: withDefault(url(['http:', 'https:']), undefined),
+  DYNAMODB_ENDPOINT: refusedInProduction(
+    withDefault(url(['http:', 'https:']), undefined),
+    (endpoint, isAllowed) =>
+      endpoint !== undefined && /^http:/i.test(endpoint) && !isAllowed('ALLOW_INSECURE_DATABASE')
+        ? 'it has no TLS: unset it, give https://, or ALLOW_INSECURE_DATABASE=true where the network keeps others out'
+        : undefined,
+  ),
 };
 
 /** Claims in DynamoDB. */
 export const dynamoStore = {
   title: 'DynamoDB',
-  parts: ['dynamodb'],
+  parts: [dynamoServer.name],
+  brings: dynamoServer,
   settings,
   needs: { claims: ['DYNAMODB_REGION'], walk: ['DYNAMODB_REGION'] },
   advice: {
-    DYNAMODB_REGION: 'the region of the claim store: CLAIMS=dynamodb has one',
+    DYNAMODB_REGION: 'the region of the claim store',
     DYNAMODB_TABLE: 'the table of the claims',
     DYNAMODB_ENDPOINT: 'the URL of a server that stands for DynamoDB',
   },

@@ -1,2 +1,2 @@
-export { connectCache, openHybridClaims, type HybridClaimsOptions } from './hybrid-claims.ts';
+export { openHybridClaims, type HybridClaimsOptions } from './hybrid-claims.ts';
 export { hybridStore } from './hybrid-store.ts';

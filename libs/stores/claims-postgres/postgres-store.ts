@@ -14,9 +14,7 @@ export const postgresStore = {
   parts: ['postgres'],
   settings,
   needs: { claims: ['CLAIMS_DATABASE_URL'], walk: ['CLAIMS_DATABASE_URL'] },
-  advice: {
-    CLAIMS_DATABASE_URL: "the claim store's URL: CLAIMS=postgres and CLAIMS=hybrid have it",
-  },
+  advice: { CLAIMS_DATABASE_URL: "the claim store's URL" },
   settingsAt: ({ postgres }) => ({ CLAIMS_DATABASE_URL: postgres }),
   open: async ({ CLAIMS_DATABASE_URL }, options) =>
     reaped(await openPostgresClaims({ ...options, url: CLAIMS_DATABASE_URL! }), options),

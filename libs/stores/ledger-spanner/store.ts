@@ -4,6 +4,7 @@ import { copyLedgerFrom } from './copy/copy-ledger.ts';
 import { openSpannerFollowUps } from './follow-ups.ts';
 import { inspectSpanner } from './inspector.ts';
 import { openSpannerOutbox } from './outbox.ts';
+import { spannerEmulator } from './part.ts';
 import { openSpannerLedger } from './payments.ts';
 import { openSpanner } from './spanner/database.ts';
 import {
@@ -30,7 +31,8 @@ type Settings = SettingsOf<typeof settings>;
 /** The ledger in Cloud Spanner. */
 export const spannerLedgerStore = {
   title: 'Spanner',
-  parts: ['spanner'],
+  parts: [spannerEmulator.name],
+  brings: spannerEmulator,
   settings,
   needs: ['SPANNER_DATABASE'],
   advice: {

@@ -8,7 +8,14 @@ import {
 } from '@triplock/ledger';
 import { spannerLedgerStore } from '@triplock/ledger-spanner';
 import type { Database } from '@triplock/postgres';
-import { isSet, oneOf, readSettings, withDefault, type SettingsOf } from '@triplock/runtime';
+import {
+  isSet,
+  oneOf,
+  readSettings,
+  withDefault,
+  type PartDeclaration,
+  type SettingsOf,
+} from '@triplock/runtime';
 
 /** What LEDGER_STORE can name: a store goes with its folder and its line. */
 const listed = {
@@ -32,6 +39,16 @@ type OwnSettings = All<Listed[LedgerStoreName]['settings']>;
 export const ledgerStoreNames = Object.keys(listed) as [LedgerStoreName, ...LedgerStoreName[]];
 const [usual] = ledgerStoreNames;
 const stores: readonly LedgerStore[] = Object.values(listed);
+
+/** The servers that a store consists of. */
+export function partsOfLedger(name: LedgerStoreName): readonly LedgerPart[] {
+  return listed[name].parts;
+}
+
+/** The servers that stores bring along. */
+export const ledgerParts = stores.flatMap(
+  ({ brings }) => brings ?? [],
+) as readonly PartDeclaration<LedgerPart>[];
 
 /** Settings of every service that touches the ledger, for its settings table. */
 export const ledgerSettings = {

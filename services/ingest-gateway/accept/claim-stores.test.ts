@@ -2,17 +2,25 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, it, type TestContext } from 'node:test';
 import { aClaim, aFingerprint, expectOutcome } from '@triplock/claims/test';
-import { storeNamed } from '@triplock/claim-stores';
+import {
+  inspectClaims,
+  keepingStores,
+  neededBy,
+  provisionClaimStore,
+  readClaimStore,
+  storeNamed,
+  type KeepingStore,
+} from '@triplock/claim-stores';
 import { partnerLimits } from '@triplock/claims';
-import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import {
   createTestRedis,
-  createTestTable,
   eventually,
   everyField,
   freePort,
   longestFields,
+  rareTestPart,
+  testNamespace,
 } from '@triplock/testing';
 import { gatewaySettings, startGateway, type GatewayProcess } from '../test/gateway-process.ts';
 
@@ -36,9 +44,20 @@ const bodies = [everyField, longestFields].map((fields) => {
   };
 });
 
-async function dynamoSettings(t: TestContext) {
-  const { region, table, emulator } = await createTestTable(t, createClaimsTable);
-  return { DYNAMODB_REGION: region, DYNAMODB_TABLE: table, DYNAMODB_ENDPOINT: emulator };
+/** Where a store is that brings its own server along; it holds nothing of the test afterwards. */
+async function placeOf(t: TestContext, store: KeepingStore, CLAIM_NAMESPACE: string) {
+  const { brings: part, settingsAt } = storeNamed(store);
+  if (part === undefined) return {};
+  const address = await rareTestPart({ part, options: ['--claims', store] });
+  const place = settingsAt({ redis: '', postgres: '', [part.name]: address });
+  const settings = readClaimStore({ ...place, CLAIMS: store, CLAIM_NAMESPACE });
+  await provisionClaimStore(settings);
+  t.after(async () => {
+    const claims = inspectClaims(settings);
+    await claims.forget();
+    await claims.close();
+  });
+  return { ...place, CLAIM_NAMESPACE };
 }
 
 /** What a first request was answered, and how its retries are told from it. */
@@ -77,10 +96,10 @@ async function expectReplays({ post }: GatewayProcess, first: First): Promise<vo
 }
 
 describe('claim stores of the gateway', () => {
-  for (const store of ['redis', 'postgres', 'hybrid', 'dynamodb']) {
+  for (const store of keepingStores) {
     it(`payments and refunds with every field are replayed byte for byte by claims in ${store}, at another gateway and after a restart`, async (t) => {
       const given = await gatewaySettings(t);
-      const place = store === 'dynamodb' ? await dynamoSettings(t) : {};
+      const place = await placeOf(t, store, testNamespace());
       const start = async () => {
         const ports = { HTTP_PORT: `${await freePort()}`, ADMIN_PORT: `${await freePort()}` };
         const settings = { ...given.settings, ...place, ...ports, CLAIMS: store };
@@ -116,13 +135,9 @@ describe('claim stores of the gateway', () => {
     const given = await gatewaySettings(t);
     const { REDIS_URL, CLAIMS_DATABASE_URL, ...rest } = given.settings;
     assert.ok(REDIS_URL && CLAIMS_DATABASE_URL);
-    const needed = Object.entries({
-      redis: ['REDIS_URL'],
-      postgres: ['CLAIMS_DATABASE_URL'],
-      hybrid: ['CLAIMS_DATABASE_URL', 'REDIS_URL'],
-      dynamodb: ['DYNAMODB_REGION'],
-    });
-    const refuse = async ([CLAIMS, names]: [string, string[]]) => {
+    const refuse = async (CLAIMS: KeepingStore) => {
+      const names = neededBy(CLAIMS, 'claims');
+      assert.ok(names.length > 0);
       const settings = { ...rest, CLAIMS };
       const { exitCode, output } = await startGateway(t, { ...given, settings }).ended;
       assert.equal(exitCode, 2);
@@ -130,7 +145,7 @@ describe('claim stores of the gateway', () => {
         assert.match(output, new RegExp(`${name} is missing: CLAIMS=${CLAIMS} needs it`));
       }
     };
-    await Promise.all(needed.map(refuse));
+    await Promise.all(keepingStores.map(refuse));
   });
 });
 

@@ -34,4 +34,6 @@ server.on('request', (request) => request.removeAllListeners('error').on('error'
 // Its client keeps connections and sends again on none that breaks at its first byte, so none is
 // ended for having rested: 5 s, as is usual, are short on a busy machine.
 server.keepAliveTimeout = 0;
-server.listen(listenOn, host, () => console.log(`dynalite answers at http://${host}:${listenOn}`));
+server.listen(listenOn, host, () => {
+  process.stdout.write(`dynalite answers at http://${host}:${listenOn}\n`);
+});

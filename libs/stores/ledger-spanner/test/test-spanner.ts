@@ -1,4 +1,4 @@
-import { type Cleanup, testNamespace, testSpanner } from '@triplock/testing';
+import { type Cleanup, testNamespace } from '@triplock/testing';
 import { openSpanner, type SpannerDatabase } from '../spanner/database.ts';
 import {
   createInEmulator,
@@ -6,6 +6,7 @@ import {
   migrateSpanner,
   spannerMigrationSets,
 } from '../spanner/schema.ts';
+import { testSpanner } from './emulator.ts';
 
 /** A migrated Spanner database of one test's own. */
 export type TestSpanner = {

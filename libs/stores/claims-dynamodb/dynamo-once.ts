@@ -1,17 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { OwnerToken } from '@triplock/claims';
-import {
-  leavesAt,
-  openTable,
-  type Condition,
-  type DynamoAddress,
-  type Item,
-  type Moment,
-  type Table,
-  type Written,
-} from '@triplock/claims-dynamodb';
 import type { Logger } from '@triplock/runtime';
-import type { EffectOwner, OnceKey, OpenedOnceStore, StartOutcome } from './once.ts';
+import type { EffectOwner, OnceKey, OpenedOnceStore, StartOutcome } from '@triplock/once';
+import { leavesAt, openTable } from './claims-table.ts';
+import type { Condition, DynamoAddress, Item, Table, Written } from './dynamo-client.ts';
+import type { Moment } from './service-clock.ts';
 
 /** Where effects are remembered. */
 export type DynamoOnceOptions = DynamoAddress & {

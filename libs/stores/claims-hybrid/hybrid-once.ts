@@ -1,8 +1,13 @@
 import type { Queryable } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
-import { connectCache } from '@triplock/claims-hybrid';
-import type { OnceKey, OpenedOnceStore, ReapedOnceStore, StartOutcome } from './once.ts';
-import { openPostgresOnce } from './postgres-once.ts';
+import {
+  openPostgresOnce,
+  type OnceKey,
+  type OpenedOnceStore,
+  type ReapedOnceStore,
+  type StartOutcome,
+} from '@triplock/once';
+import { connectCache } from './hybrid-claims.ts';
 
 /** PostgreSQL and the cache before it. */
 export type HybridOnceOptions = {

@@ -1,5 +1,6 @@
-import { testNamespace, type Cleanup } from './isolation.ts';
-import { testDynamodb } from './parts.ts';
+import { rareTestPart, testNamespace, type Cleanup } from '@triplock/testing';
+import { createClaimsTable } from '../claims-table.ts';
+import { dynamoServer } from '../part.ts';
 
 /** Where a table is; `emulator` is the URL of the server that stands for the service. */
 export type TestTableAddress = { region: string; table: string; emulator: string };
@@ -16,16 +17,13 @@ export type TestTable = TestTableAddress & {
   set(id: string, texts: Readonly<Record<string, string>>): Promise<void>;
 };
 
-/** Makes a table in the way that is given, and deletes it after the test. */
-export async function createTestTable(
-  test: Cleanup,
-  create: (address: TestTableAddress) => Promise<unknown>,
-): Promise<TestTable> {
+/** Makes a table of claims, and deletes it after the test. */
+export async function createTestTable(test: Cleanup): Promise<TestTable> {
   // Loaded here, because it takes a third of a second that few tests need.
   const aws = await import('@aws-sdk/client-dynamodb');
-  const emulator = await testDynamodb();
+  const emulator = await rareTestPart({ part: dynamoServer, options: ['--claims', 'dynamodb'] });
   const address = { region: 'eu-central-1', table: testNamespace(), emulator };
-  await create(address);
+  await createClaimsTable(address);
   const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
   const client = new aws.DynamoDBClient({
     region: address.region,

@@ -1,0 +1,2 @@
+export * from './once-database.ts';
+export * from './once-under-test.ts';
