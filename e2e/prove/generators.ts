@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Endpoints } from '@triplock/launcher';
 import { UsageError, type Terminal } from '@triplock/command';
@@ -24,6 +24,9 @@ const pieces: Readonly<Record<string, Piece>> = {
   transaction: { name: 'payout', holds: isSettled },
 };
 
+/** What is taken out, one after the other. */
+const removed = ['settlement-feed', 'claims-dynamodb', 'claims-hybrid', 'ledger-spanner'];
+
 /**
  * The generators to prove: those that are named, or all; with `one` another every day.
  *
@@ -33,7 +36,7 @@ export function chooseGenerators(
   { only, one }: { only: string | undefined; one: boolean },
   day = Math.floor(Date.now() / 86_400_000),
 ): string[] {
-  const known = Object.keys(pieces);
+  const known = [...Object.keys(pieces), 'remove'];
   const asked = only?.split(',').map((word) => word.trim()) ?? known;
   const unknown = asked.filter((kind) => !known.includes(kind));
   if (unknown.length > 0) {
@@ -58,7 +61,9 @@ export async function proveGenerators(
     const clone = await openScratchClone(signal);
     let failed: string | undefined;
     try {
-      await provePiece(clone, { kind, short, note });
+      await (kind === 'remove'
+        ? proveRemoval(clone, note)
+        : provePiece(clone, { kind, short, note }));
     } catch (error) {
       signal.throwIfAborted();
       failed = error instanceof Error ? error.message : String(error);
@@ -90,18 +95,37 @@ async function provePiece(
   // The launcher's own are about starting processes; its declarations are tried above.
   const others = affected.filter((each) => !each.endsWith('/launcher'));
   await test(clone, { projects: short ? own : others, note });
-  note('a system with it');
-  const system = JSON.parse(await clone.run('npm', 'run', '-s', 'up', '--', '--json')) as Endpoints;
-  await payOnce(system);
-  await holds?.(system, name);
-  note('the audit');
-  await clone.run('npm', 'run', '-s', 'audit');
-  await clone.run('npm', 'run', '-s', 'down', '--', '--volumes');
+  await payAndAudit(clone, note, (system) => holds?.(system, name));
   // The others are in too many files to be taken out by a few steps.
   if (!isService) return;
   note('removing it again');
   await removePiece(clone, name);
   await judge(clone, note);
+}
+
+async function payAndAudit(
+  clone: ScratchClone,
+  note: (line: string) => void,
+  holds?: (system: Endpoints) => Promise<void> | undefined,
+): Promise<void> {
+  note('a system');
+  const system = JSON.parse(await clone.run('npm', 'run', '-s', 'up', '--', '--json')) as Endpoints;
+  await payOnce(system);
+  await holds?.(system);
+  note('the audit');
+  await clone.run('npm', 'run', '-s', 'audit');
+  await clone.run('npm', 'run', '-s', 'down', '--', '--volumes');
+}
+
+/** Takes pieces out that are there, and pays without them. */
+async function proveRemoval(clone: ScratchClone, note: (line: string) => void): Promise<void> {
+  for (const name of removed) {
+    note(`taking ${name} out`);
+    await clone.run('npm', 'run', '-s', 'new', '--', 'remove', name);
+  }
+  await judge(clone, note);
+  await clone.run(process.execPath, '--test', 'infra/launcher/declarations.test.ts');
+  await payAndAudit(clone, note);
 }
 
 /**
@@ -197,26 +221,9 @@ async function isReady({ services }: Endpoints, name: string): Promise<void> {
   if (!ok) throw new Error(`${name} is not ready`);
 }
 
-/**
- * As docs/forking.md says: its folder, its lines in the list of services, its name among the
- * launcher's packages, what is generated; then whatever else `git grep` names is as it was.
- */
-async function removePiece(clone: ScratchClone, name: string): Promise<void> {
-  const { folder, run } = clone;
-  rmSync(join(folder, 'services', name), { recursive: true });
-  const variable = name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-  const word = new RegExp(`\\b${variable}\\b|/${name}"`);
-  for (const file of ['services.ts', 'package.json']) {
-    const path = join(folder, 'infra', 'launcher', file);
-    const lines = readFileSync(path, 'utf8').split('\n');
-    writeFileSync(path, lines.filter((line) => !word.test(line)).join('\n'));
-  }
-  const changed = (await run('git', 'diff', '--name-only')).trim().split('\n');
-  const kept = ['infra/launcher/services.ts', 'infra/launcher/package.json', 'package-lock.json'];
-  const byHand = changed.filter((path) => !kept.includes(path));
-  if (byHand.length > 0) await run('git', 'checkout', '-q', '--', ...byHand);
-  await run('npm', 'install', '--no-audit', '--no-fund');
-  await run('npm', 'run', '-s', 'generate');
+/** Takes out what was made: nothing of it is left. */
+async function removePiece({ run }: ScratchClone, name: string): Promise<void> {
+  await run('npm', 'run', '-s', 'new', '--', 'remove', name);
   const left = (await run('git', 'status', '--short')).trim();
   if (left !== '') throw new Error(`what is left of ${name}:\n${left}`);
 }

@@ -44,6 +44,11 @@ const sqlWords = new Set(
  * @param paths Of all files of the repository: a word that one is named by would be meant too.
  */
 export function refusalOf(kind, name, paths) {
+  if (kind === 'remove') {
+    const known = removable(paths);
+    if (known.includes(name)) return undefined;
+    return `there is no '${name}' to take out: there is ${known.join(', ')}`;
+  }
   const { shape, like } = shapes[kind];
   if (!shape.test(name)) return `'${name}' is not a name here: it takes ${like}`;
   if (codeWords.has(name.replaceAll('-', '_'))) {
@@ -51,6 +56,16 @@ export function refusalOf(kind, name, paths) {
   }
   if (sqlWords.has(name)) return `'${name}' is a word of SQL: take another`;
   return takenNames(paths).has(name) ? `'${name}' is taken: take another name` : undefined;
+}
+
+/** Services, and stores of claims and ledgers: what one imports by a line of a list alone. */
+function removable(paths) {
+  return paths
+    .flatMap((path) => {
+      const folder = /^(?:services|libs\/stores(?=\/(?:claims|ledger)-))\/([^/]+)\/package\.json$/;
+      return folder.exec(path)?.[1] ?? [];
+    })
+    .sort();
 }
 
 /** Every word that a file or folder here is named by. */

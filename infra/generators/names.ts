@@ -11,8 +11,13 @@ export class RefusedName extends Error {}
  * @throws RefusedName
  */
 export function refuseName(tree: Tree, kind: Kind, name: string): void {
+  const refusal = refusalOf(kind, name, pathsOf(tree));
+  if (refusal !== undefined) throw new RefusedName(refusal);
+}
+
+/** Of every file that git would keep. */
+export function pathsOf(tree: Tree): string[] {
   const paths: string[] = [];
   visitNotIgnoredFiles(tree, '.', (path) => void paths.push(path));
-  const refusal = refusalOf(kind, name, paths);
-  if (refusal !== undefined) throw new RefusedName(refusal);
+  return paths;
 }

@@ -11,8 +11,8 @@ const help = `
 npm run new -- KIND NAME
 npm run rename -- NAME
 
-Writes a piece that runs, is tested and is audited, or gives the repository your name. What is not
-given is asked for. Nothing is written when the name is taken or is not a name.
+Writes a piece that runs, is tested and is audited, takes one out, or gives the repository your
+name. What is not given is asked for. Nothing is written when a name is refused.
 
 KIND is one of:
 ${kinds()

@@ -1,0 +1,81 @@
+import { formatFiles, readJson, updateJson, type GeneratorCallback, type Tree } from '@nx/devkit';
+import { refusalOf } from './names.mjs';
+import { pathsOf, RefusedName } from './names.ts';
+import { settle } from './service.ts';
+
+/**
+ * Takes a service or a store out: its folder, its line in the list that imports it, its name among
+ * packages, and its row in the manual. What is made of the lists is made anew.
+ *
+ * @throws RefusedName when there is none of that name, or somebody beside a list imports it; nothing
+ * is changed then.
+ */
+export async function remove(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
+  const paths = pathsOf(tree);
+  const refusal = refusalOf('remove', name, paths);
+  if (refusal !== undefined) throw new RefusedName(refusal);
+  const folder = ['services', 'libs/stores']
+    .map((parent) => `${parent}/${name}`)
+    .find((each) => tree.isFile(`${each}/package.json`))!;
+  const { name: packageName } = readJson<{ name: string }>(tree, `${folder}/package.json`);
+  const others = paths.filter((path) => !path.startsWith(`${folder}/`));
+  const importers = others.filter((path) => {
+    return /\.m?[tj]s$/.test(path) && tree.read(path, 'utf8')!.includes(packageName);
+  });
+  const left = importers.map((path) => ({ path, text: without(tree, path, packageName) }));
+  const stuck = left.filter(({ text }) => text === undefined).map(({ path }) => path);
+  if (stuck.length > 0) {
+    throw new RefusedName(`'${name}' is used beside its list: take it out of ${stuck.join(', ')}`);
+  }
+  for (const { path, text } of left) tree.write(path, text!);
+  for (const path of others.filter((each) => each.endsWith('package.json'))) {
+    dropDependency(tree, path, packageName);
+  }
+  for (const path of others.filter((each) => each.endsWith('.md'))) dropRow(tree, path, name);
+  tree.delete(folder);
+  await formatFiles(tree);
+  return () => {
+    settle(tree);
+    console.log(`${folder} is gone. Next: npm run check, and git grep -i ${name}`);
+  };
+}
+
+/**
+ * A file without its imports of a package, and without the lines of lists that stand for what it
+ * imported. `undefined` when it does something else with it.
+ */
+function without(tree: Tree, path: string, packageName: string): string | undefined {
+  const text = tree.read(path, 'utf8')!;
+  const importOfIt = new RegExp(
+    `^import (?:type )?\\{([^}]*)\\} from ['"]${packageName}(?:/[^'"]*)?['"];\\n`,
+    'gm',
+  );
+  const names = [...text.matchAll(importOfIt)].flatMap(([, list]) =>
+    list!.split(',').map((each) => each.trim().split(' ').at(-1)!),
+  );
+  const inLists = names
+    .filter((each) => each !== '')
+    .map((each) => new RegExp(`^ +(?:'?[\\w-]+'?: )?${each},\\n`, 'gm'));
+  const left = [importOfIt, ...inLists].reduce((rest, each) => rest.replaceAll(each, ''), text);
+  const words = [
+    packageName,
+    ...names.filter((each) => each !== '').map((each) => `\\b${each}\\b`),
+  ];
+  return words.some((word) => new RegExp(word).test(left)) ? undefined : left;
+}
+
+function dropDependency(tree: Tree, path: string, packageName: string): void {
+  if (!tree.read(path, 'utf8')!.includes(`"${packageName}"`)) return;
+  type Package = Record<string, Record<string, string> | undefined>;
+  updateJson<Package>(tree, path, (json) => {
+    for (const kind of ['dependencies', 'devDependencies']) delete json[kind]?.[packageName];
+    return json;
+  });
+}
+
+/** A table's row about it begins with a link to its folder. */
+function dropRow(tree: Tree, path: string, name: string): void {
+  const text = tree.read(path, 'utf8')!;
+  const row = new RegExp(`^\\| \\[${name}\\]\\([^)]*/${name}/.*\\n`, 'gm');
+  if (row.test(text)) tree.write(path, text.replaceAll(row, ''));
+}
