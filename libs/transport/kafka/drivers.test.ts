@@ -9,6 +9,7 @@ import { kafkaDriverNames, kafkaOf, missingForKafka, openInquiry } from './broke
 import { restIdleQueues } from './kafkajs/client.ts';
 import { connectProducer } from './producer.ts';
 import type { RecordBatch } from './record-batches.ts';
+import { readStretches } from './topic-reader.ts';
 
 restIdleQueues();
 
@@ -210,4 +211,21 @@ testEveryDriver('what is larger than one fetch takes comes in order, whole and o
     seen.map(({ key, value: read }) => [String(key), read?.length]),
     Array.from({ length: 12 }, (_, at) => [`${at}`, value.length]),
   );
+});
+
+testEveryDriver('a stretch of which enough was taken is read no further', async (t) => {
+  const { brokers, topic, append } = await aGroup(t);
+  const value = 'x'.repeat(300_000);
+  for (let at = 0; at < 12; at += 1) await append({ key: `${at}`, value, partition: 0 });
+  const taken: bigint[] = [];
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const options = { brokers, topic, clientId: 'test', logger, driver: t.driver };
+  await readStretches(options, {
+    stretches: [{ partition: 0, from: 2n, to: 12n }],
+    withinMs: 30_000,
+    take: (records) => void taken.push(...records.map(({ offset }) => offset)),
+    isEnough: () => taken.length > 0,
+  });
+  assert.equal(taken[0], 2n);
+  assert.equal(taken.length < 10, true, `${taken.length} of 10`);
 });
