@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { isCopied } from '@triplock/ledgers';
-import { eventually } from '@triplock/testing';
+import { eventually, stripeControl } from '@triplock/testing';
 import { followArrivals } from '../storm/evidence.ts';
 import { allCustomersAct } from '../storm/stories.ts';
 import { newKey, type Answer } from '../test/partner.ts';
@@ -94,16 +94,48 @@ async function whileStill(services: readonly string[], work: () => Promise<void>
   }
 }
 
-test('when PostgreSQL fails over to a standby that lacks nothing, services go on by themselves', async (context) => {
+/** The bank of a card takes part of a payment back. */
+async function dispute(id: string): Promise<void> {
+  const [row] = await on.look.database.query<{ intent: string }>(
+    'SELECT provider_intent_id AS intent FROM ledger.transactions WHERE txn_id = $1',
+    [id],
+  );
+  const provider = stripeControl(on.system.stripe, on.system.controlToken);
+  await provider('POST', `/payment_intents/${row!.intent}/dispute`, { amount: 300 });
+}
+
+/** The one dispute of a payment, once it is noted. */
+async function disputeOf(id: string): Promise<{ amount: bigint; sequence: number; at: Date }> {
+  const sql = 'SELECT amount, sequence, created_at AS at FROM ledger.disputes WHERE txn_id = $1';
+  type Dispute = Awaited<ReturnType<typeof disputeOf>>;
+  const noted = () => on.look.database.query<Dispute>(sql, [id]);
+  await eventually(async () => (await noted()).length > 0, within2min('the dispute'));
+  const [only, ...others] = await noted();
+  assert.deepEqual(others, []);
+  return only!;
+}
+
+test('when PostgreSQL fails over to a standby that lacks nothing but what the provider reports only once, services go on by themselves, and ask for that', async (context) => {
   if (isCopied(on.system.ledger)) return context.skip('its ledger does not fail over');
   const standby = await attachStandby(context, on.system);
   if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
   const before = await Promise.all([pay(), pay({ payment_method: 'pm_card_visa' })]);
+  const [, card] = before;
   await untilTold('payment.succeeded', before);
   await standby.caughtUp();
-  await standby.failOver();
+  await standby.fallBehind();
+  let lost: Date | undefined;
+  await whileStill(['outbox-dispatcher'], async () => {
+    await dispute(card);
+    lost = (await disputeOf(card)).at;
+    await standby.failOver();
+  });
   const after = [await pay()];
   await succeeds([...before, ...after]);
+  await untilTold('payment.disputed', [card]);
+  const { amount, sequence, at } = await disputeOf(card);
+  assert.deepEqual([amount, sequence], [300n, 2]);
+  assert.ok(at > lost!, 'it is another row');
   await allReady();
   await auditIsGreen();
 });
@@ -113,7 +145,7 @@ test('when PostgreSQL fails over to a standby that lacks what was posted and not
   const standby = await attachStandby(context, on.system);
   if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
   const setBacks = async () => {
-    const rows = await on.look.database.query('SELECT FROM ledger.rewinds');
+    const rows = await on.look.database.query('SELECT FROM ledger.rewinds WHERE NOT disputes_only');
     return rows.length;
   };
   const found = await setBacks();

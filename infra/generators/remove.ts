@@ -7,8 +7,8 @@ import { settle } from './service.ts';
  * Takes a service or a store out: its folder, its line in the list that imports it, its name among
  * packages, and its row in the manual. What is made of the lists is made anew.
  *
- * @throws RefusedName when there is none of that name, or somebody beside a list imports it; nothing
- * is changed then.
+ * @throws RefusedName when there is none of that name, or somebody beside a list imports it;
+ * nothing is changed then.
  */
 export async function remove(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
   const paths = pathsOf(tree);

@@ -46,7 +46,8 @@ export type Continuity = {
    * decisions may go on; and, where it is known, that every record is posted that was accepted
    * until then. False when another server answers by now, when it is set back, when it is in doubt
    * since the look, or when another note was written since: that may be the newer one, and whoever
-   * has seen it would take this server for one that was put back.
+   * has seen it would take this server for one that was put back. Of a server that was not known
+   * before it opens a rewind for disputes alone (recovery.ts).
    */
   noteWhole(
     look: Pick<ServerLook, 'server' | 'until'>,

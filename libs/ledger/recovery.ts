@@ -1,4 +1,7 @@
-/** A time to which the ledger was set back, of which not every dispute is noted again yet. */
+/**
+ * A time to which the ledger was set back, or may have been, of which not every dispute is noted
+ * again yet.
+ */
 export type OpenRewind = {
   id: bigint;
   /** Before the first commit that was lost. */

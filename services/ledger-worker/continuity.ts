@@ -12,6 +12,8 @@ export type ContinuityWatch = {
   postAgain: PostAgain;
   /** Notes that commits since then are lost, before anything of them is decided anew. */
   noteLost(since: Date): Promise<void>;
+  /** Another server than before is known to be whole: the provider is to be asked for disputes. */
+  onServer?(): void;
   metrics: Pick<WorkerMetrics, 'setBack'>;
   logger: Logger;
   /** How long it is from one note to the next; 10 s by default. */
@@ -46,6 +48,9 @@ const usualNoteEveryMs = 10_000;
  * posted on the server before. That something is lost is noted before anybody may decide: the
  * provider did of it what it did, and is asked before others get what it gave.
  *
+ * Disputes come by reports that the provider does not repeat once they were answered, and it is in
+ * no topic that one came: the provider is asked for all since the note.
+ *
  * Consumers keep in the same database what they have applied, and may have lost that of an event
  * which is there. So what was told since the note is published once more, and their inboxes know
  * what they have. They apply an event some time after it was told, and a server may have the note
@@ -65,6 +70,7 @@ export function watchContinuity(watch: ContinuityWatch): ContinuityWatcher {
   const { continuity, metrics, logger, noteEveryMs = usualNoteEveryMs } = watch;
   let unsure: string | undefined = notSeenYet;
   let noteAt = -Infinity;
+  let server: string | undefined;
   let toldBefore: Offsets = new Map();
   const isOlder = rememberNotes();
 
@@ -83,6 +89,8 @@ export function watchContinuity(watch: ContinuityWatch): ContinuityWatcher {
     switch (look.state) {
       case 'known':
         unsure = undefined;
+        if (server !== look.server) watch.onServer?.();
+        server = look.server;
         if (performance.now() < noteAt) return 0;
         toldBefore = await note(watch, look, toldBefore);
         noteAt = performance.now() + noteEveryMs;

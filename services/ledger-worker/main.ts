@@ -192,10 +192,8 @@ function watchServer(
     archive,
     accepted,
     postAgain: openPostAgain(worker, continuity),
-    noteLost: async (since) => {
-      await recovery.noteLost(since);
-      recall.begin();
-    },
+    noteLost: recovery.noteLost,
+    onServer: recall.begin,
     metrics,
     logger,
   });
@@ -205,9 +203,8 @@ function watchServer(
 }
 
 /**
- * While the ledger was set back, notes every dispute since then again. Whoever rewinds has stopped
- * every worker, so that one which finds nothing to do as it starts has nothing to do before it
- * finds something lost itself (`begin`).
+ * While the ledger was set back, notes every dispute since then again. That is found on a server of
+ * the ledger that was not known before, which is when this begins.
  */
 function recallDisputes(
   worker: Worker,
@@ -222,8 +219,6 @@ function recallDisputes(
     loop.wake();
   };
   onClose('recall disputes', async () => loop?.stop());
-  // One that cannot tell looks all the same.
-  recovery.openRewind().then((open) => open && begin(), begin);
   return { begin };
 }
 

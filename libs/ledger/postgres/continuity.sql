@@ -52,13 +52,25 @@ ORDER BY nth
 -- begun: a note that was asked for before another one must not take that one back.
 -- A row: it is noted. No row: another server answers, it is set back, or it is not any more as it
 -- was when this was begun: noted anew, or, with $3, doubted.
-UPDATE ledger.continuity
-SET server = $1::text, archived = $2::jsonb,
-    posted = coalesce($3::jsonb, posted),
-    posted_on = CASE WHEN $3::jsonb IS NULL THEN posted_on ELSE $1::text END
-WHERE ledger.this_server() = $1::text AND set_back_at IS NULL AND archived = $4::jsonb
-  AND ($3::jsonb IS NULL OR server = $1::text)
-RETURNING server
+--
+-- Where another server was noted, the provider is asked for every dispute since that note: what it
+-- reported and was answered for may be lacking here, and it does not repeat that.
+WITH before AS MATERIALIZED (
+  SELECT server, noted_at FROM ledger.continuity FOR UPDATE
+), noted AS (
+  UPDATE ledger.continuity AS this
+  SET server = $1::text, archived = $2::jsonb, noted_at = now(),
+      posted = coalesce($3::jsonb, this.posted),
+      posted_on = CASE WHEN $3::jsonb IS NULL THEN this.posted_on ELSE $1::text END
+  FROM before
+  WHERE ledger.this_server() = $1::text AND set_back_at IS NULL AND archived = $4::jsonb
+    AND ($3::jsonb IS NULL OR this.server = $1::text)
+  RETURNING this.server, before.server AS last_server, before.noted_at AS last_noted_at
+), asked AS (
+  INSERT INTO ledger.rewinds (since, disputes_only)
+  SELECT last_noted_at, true FROM noted WHERE server <> last_server AND last_noted_at IS NOT NULL
+)
+SELECT server FROM noted
 
 -- name: notePosted
 -- Notes that a whole server has posted every record which was accepted until then.

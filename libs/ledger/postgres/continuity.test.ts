@@ -7,6 +7,7 @@ import { aPayment, createTestDatabase } from '@triplock/testing';
 import { settledPayment, settlementEvent } from '../outcomes.ts';
 import { openPostgresContinuity } from './continuity.ts';
 import { openPostgresLedger } from './payments.ts';
+import { openPostgresRecovery } from './recovery.ts';
 import { takeDueFrom } from './transactions.ts';
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
@@ -74,6 +75,27 @@ test('a server that has all that was told is known once what was accepted was re
   assert.equal(await continuity.notePosted(server, new Map([[1, 10n]])), true);
   const known = { archived: new Map([[0, 9n]]), posted: new Map([[1, 10n]]) };
   assert.deepEqual(await continuity.look(), { server, state: 'known', until: known });
+});
+
+test('on another server the provider is asked once for every dispute since the note, and for nothing else', async (context) => {
+  const { owner, role, continuity, onAnotherServer } = await aLedger(context);
+  const recovery = openPostgresRecovery(role);
+  const archived = (next: bigint) => ({ archived: new Map([[0, next]]), posted: new Map() });
+  assert.equal(await continuity.noteWhole(await continuity.look(), archived(1n)), true);
+  assert.equal(await continuity.noteWhole(await continuity.look(), archived(2n)), true);
+  assert.equal(await recovery.openRewind(), undefined);
+  const [note] = await owner.query<{ at: Date }>('SELECT noted_at AS at FROM ledger.continuity');
+  await onAnotherServer();
+  const look = await continuity.look();
+  const twice = [0, 1].map(() => continuity.noteWhole(look, { archived: new Map([[0, 2n]]) }));
+  await Promise.all(twice);
+  const open = await recovery.openRewind();
+  assert.deepEqual(open?.since, note!.at);
+  await recovery.disputesAsked(open);
+  assert.equal(await recovery.openRewind(), undefined);
+  assert.deepEqual(await owner.query('SELECT disputes_only FROM ledger.rewinds'), [
+    { disputes_only: true },
+  ]);
 });
 
 test('a note is not taken back by one that was begun before it, and no doubt by one that was begun before that', async (context) => {

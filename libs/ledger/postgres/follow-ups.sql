@@ -83,7 +83,9 @@ WITH refund AS MATERIALIZED (
       ) THEN 'remembered'
       WHEN payment.state = 'pending' THEN 'waiting'
       WHEN payment.provider_intent_id IS NOT NULL AND EXISTS (
-        SELECT FROM (SELECT done_at FROM ledger.rewinds ORDER BY done_at DESC LIMIT 1) AS last
+        SELECT FROM (
+          SELECT done_at FROM ledger.rewinds WHERE NOT disputes_only ORDER BY done_at DESC LIMIT 1
+        ) AS last
         WHERE payment.created_at < done_at + interval '1 hour' AND NOT EXISTS (
           SELECT FROM ledger.recalled
           WHERE recalled.payment_id = payment.txn_id AND recalled_at > done_at

@@ -8,11 +8,13 @@
 INSERT INTO ledger.rewinds (since)
 SELECT $1::timestamptz
 WHERE NOT EXISTS (
-  SELECT FROM ledger.rewinds WHERE since = $1::timestamptz AND disputes_asked_at IS NULL
+  SELECT FROM ledger.rewinds
+  WHERE since = $1::timestamptz AND disputes_asked_at IS NULL AND NOT disputes_only
 )
 
 -- name: openRewind
--- The oldest moment to which the ledger was set back and whose disputes are not all noted again.
+-- The oldest moment to which the ledger was set back, or may have been, and whose disputes are not
+-- all noted again.
 --
 -- No parameters. A row: it. No row: there is none.
 SELECT rewind_id AS id, since, done_at AS "doneAt" FROM ledger.rewinds

@@ -275,11 +275,14 @@ CREATE TABLE ledger.rewinds (
   rewind_id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   -- A time before the first commit that was lost.
   since timestamptz NOT NULL,
+  -- Another server has it, and nothing that was posted or told is known to be lacking. Reports of the
+  -- provider may be, which it does not repeat.
+  disputes_only boolean NOT NULL DEFAULT false,
   done_at timestamptz NOT NULL DEFAULT now(),
   -- When the provider had been asked for every dispute since.
   disputes_asked_at timestamptz
 );
-CREATE INDEX rewinds_by_time ON ledger.rewinds (done_at);
+CREATE INDEX rewinds_by_time ON ledger.rewinds (done_at) WHERE NOT disputes_only;
 
 -- told: what an event said that had been published, of a transaction that is not as it says here yet.
 -- The event itself is in the outbox again, byte for byte.
@@ -321,6 +324,8 @@ CREATE TABLE ledger.continuity (
   archived jsonb NOT NULL DEFAULT '{}',
   -- The same of the accepted topic: every record before it was posted here, or is a dead letter.
   posted jsonb NOT NULL DEFAULT '{}',
+  -- When that was noted, by the clock of that server: what has the note has every commit before it.
+  noted_at timestamptz,
   -- The server on which that was last seen to hold. On another one workers read again what came since:
   -- the group has passed it, and what was posted and not told yet may be lacking.
   posted_on text NOT NULL DEFAULT '',
@@ -611,10 +616,10 @@ GRANT EXECUTE ON FUNCTION ledger.publish_again(uuid[]), ledger.reap_provider_eve
 -- What was told is rewind's to find out; the worker notes what it has carried over, and what the provider
 -- shows. That the ledger was set back it may find itself.
 GRANT SELECT ON ledger.rewinds, ledger.told TO triplock_ledger;
-GRANT INSERT (since) ON ledger.rewinds TO triplock_ledger;
+GRANT INSERT (since, disputes_only) ON ledger.rewinds TO triplock_ledger;
 GRANT UPDATE (disputes_asked_at) ON ledger.rewinds TO triplock_ledger;
 GRANT UPDATE (adopted_at) ON ledger.told TO triplock_ledger;
-GRANT SELECT, UPDATE (server, archived, posted, posted_on, set_back_at) ON ledger.continuity
+GRANT SELECT, UPDATE (server, archived, posted, noted_at, posted_on, set_back_at) ON ledger.continuity
   TO triplock_ledger;
 GRANT SELECT, INSERT, UPDATE ON ledger.given_back, ledger.recalled TO triplock_ledger;
 
