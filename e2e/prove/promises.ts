@@ -184,7 +184,7 @@ const reasonFor = <Name extends string>(name: Name, why: string | undefined) =>
 export type Column = { claims: ClaimStore; ledger: LedgerStore };
 
 /** What a column is called: by what is not the rule in it. */
-export function columnName({ claims, ledger }: Column): string {
+export function columnName({ claims, ledger }: { claims: string; ledger: string }): string {
   return ledger === usualLedger ? claims : `${claims}, ledger in ${ledger}`;
 }
 

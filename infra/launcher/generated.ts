@@ -44,11 +44,7 @@ export function filesOfServices(
 ): GeneratedFile[] {
   const problems = problemsOfContributions(clone, declared);
   if (problems.length > 0) throw new CommandError(problems.join('\n'));
-  const file = (path: string, parts: Readonly<Record<string, string[]>>) => {
-    let text = readFileSync(join(clone, path), 'utf8');
-    for (const [part, lines] of Object.entries(parts)) text = fill(text, { path, part, lines });
-    return { path, text };
-  };
+  const file = filledIn(clone);
   const folders = mountedFolders(declared);
   const consumers = declared.flatMap(({ watch, ...each }) => (watch ? { ...each, watch } : []));
   return [
@@ -126,10 +122,6 @@ export function filesOfServices(
       'parts of stores': composeParts(),
       'volumes of stores': volumesOfParts(),
     }),
-    file('.github/workflows/ci.yml', { 'components of the SDK': componentsOfSdk() }),
-    file('infra/launcher/look-first.mjs', {
-      'parts of stores': partsToLookFor(),
-    }),
     file('infra/images/Dockerfile', { folders: imageFolders(folders) }),
     file('infra/observability/prometheus/prometheus.yml', {
       targets: ['names:', ...declared.map(({ name }) => `  - ${name}`)],
@@ -205,6 +197,24 @@ function entriesOf(object: object = {}): string[] {
 function checksOf(clone: string, name: string): string[] {
   const text = readFileSync(join(clone, 'services', name, 'audit/checks.sql'), 'utf8');
   return [...text.slice(text.indexOf('-- name: ')).trimEnd().split('\n'), ''];
+}
+
+/** The same of what stores declare, in files that name no service. */
+export function filesOfStores(clone = cloneFolder): GeneratedFile[] {
+  const file = filledIn(clone);
+  return [
+    file('.github/workflows/ci.yml', { 'components of the SDK': componentsOfSdk() }),
+    file('infra/launcher/look-first.mjs', { 'parts of stores': partsToLookFor() }),
+  ];
+}
+
+/** Makes parts of a file anew, by their marks. */
+function filledIn(clone: string) {
+  return (path: string, parts: Readonly<Record<string, string[]>>): GeneratedFile => {
+    let text = readFileSync(join(clone, path), 'utf8');
+    for (const [part, lines] of Object.entries(parts)) text = fill(text, { path, part, lines });
+    return { path, text };
+  };
 }
 
 /** Puts lines between the marks of a part, indented as the first mark is. */

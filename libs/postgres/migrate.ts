@@ -19,9 +19,32 @@ export type MigrationSet = {
 /** A file that was run by this call. */
 export type AppliedMigration = { owner: string; file: string };
 
+const forget = 'forget its data (on this machine: npm run down -- --volumes)';
+
 /** The database is of another version than this code. One sentence that says what to do. */
 export class OtherVersionError extends Error {
   override name = 'OtherVersionError';
+
+  /** A migration ran here that no baseline leads on from. */
+  static beforeBaseline(owner: string, file: string): OtherVersionError {
+    return new OtherVersionError(
+      `the database was made by an older version (migration ${owner}/${file}), from which nothing leads to this one: take an empty database, or ${forget}`,
+    );
+  }
+
+  /** A migration ran here that this code does not have. */
+  static newerDatabase(owner: string, file: string): OtherVersionError {
+    return new OtherVersionError(
+      `the database has migration ${owner}/${file}, which this version does not know: run a newer version, or ${forget}`,
+    );
+  }
+
+  /** A migration ran here that was another one. */
+  static changedFile(owner: string, file: string): OtherVersionError {
+    return new OtherVersionError(
+      `migration ${owner}/${file} was changed after it ran here: add a new file instead, or ${forget}`,
+    );
+  }
 }
 
 /** How a migration waits for a table that others use. */
@@ -111,7 +134,7 @@ async function migrateSet(
     const sql = await readFile(new URL(`${set.folder.href.replace(/\/?$/, '/')}${file}`), 'utf8');
     const sha256 = createHash('sha256').update(sql).digest('hex');
     if (recorded.get(file) === sha256) continue;
-    if (recorded.has(file)) throw new OtherVersionError(changedFile(set.owner, file));
+    if (recorded.has(file)) throw OtherVersionError.changedFile(set.owner, file);
     const outcome = await applyPatiently(client, { set, file, sql, sha256 }, patience);
     if (outcome === 'applied') applied.push({ owner: set.owner, file });
   }
@@ -158,7 +181,7 @@ async function applyFile(
       [set.owner, file],
     );
     if (rows[0]?.sha256 === sha256) return 'was there';
-    if (rows[0] !== undefined) throw new OtherVersionError(changedFile(set.owner, file));
+    if (rows[0] !== undefined) throw OtherVersionError.changedFile(set.owner, file);
     await client.query(
       `SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true)`,
       [set.schema, String(lockWaitMs)],
@@ -197,25 +220,8 @@ async function inTurn<Result>(client: pg.Client, work: () => Promise<Result>): P
 function refuseOtherVersion(owner: string, applied: readonly string[], files: readonly string[]) {
   const baseline = files[0];
   if (applied.length > 0 && baseline !== undefined && !applied.includes(baseline)) {
-    throw new OtherVersionError(beforeBaseline(owner, applied[0]!));
+    throw OtherVersionError.beforeBaseline(owner, applied[0]!);
   }
   const unknown = applied.find((file) => !files.includes(file));
-  if (unknown !== undefined) throw new OtherVersionError(newerDatabase(owner, unknown));
-}
-
-const forget = 'forget its data (on this machine: npm run down -- --volumes)';
-
-/** What to say of a database whose migrations are those of a version before the baseline. */
-export function beforeBaseline(owner: string, file: string): string {
-  return `the database was made by an older version (migration ${owner}/${file}), from which nothing leads to this one: take an empty database, or ${forget}`;
-}
-
-/** What to say of a database that a newer version has migrated. */
-export function newerDatabase(owner: string, file: string): string {
-  return `the database has migration ${owner}/${file}, which this version does not know: run a newer version, or ${forget}`;
-}
-
-/** What to say of a file that is not what was applied. */
-export function changedFile(owner: string, file: string): string {
-  return `migration ${owner}/${file} was changed after it ran here: add a new file instead, or ${forget}`;
+  if (unknown !== undefined) throw OtherVersionError.newerDatabase(owner, unknown);
 }

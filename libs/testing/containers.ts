@@ -16,7 +16,7 @@ export type ContainerPartName = keyof typeof testImages;
 export const testPubsubProject = 'triplock';
 
 // Long for a machine with two cores that runs other tests meanwhile.
-export const containerStartsWithinMs = 180_000;
+const startWithinMs = 180_000;
 
 const starters: Record<ContainerPartName, () => Promise<Running>> = {
   redis,
@@ -25,12 +25,24 @@ const starters: Record<ContainerPartName, () => Promise<Running>> = {
   pubsub,
 };
 
-type Running = { container: StartedTestContainer; address: string };
+/** A container that answers there. */
+export type Running = { container: StartedTestContainer; address: string };
 
 /** Starts a part in a container; resolves when it answers. */
 export async function startContainer(name: ContainerPartName): Promise<ContainerPart> {
+  return startOwn(starters[name]);
+}
+
+/**
+ * The same of what a store brings along.
+ *
+ * @param start is given how long the container may take, and resolves when it answers.
+ */
+export async function startOwn(
+  start: (withinMs: number) => Promise<Running>,
+): Promise<ContainerPart> {
   findPortsOnThisMachine();
-  const { container, address } = await starters[name]();
+  const { container, address } = await start(startWithinMs);
   return { address, stop: async () => void (await container.stop()) };
 }
 
@@ -38,7 +50,7 @@ export async function startContainer(name: ContainerPartName): Promise<Container
  * An engine on a socket publishes ports on this machine. Inside of a container Testcontainers takes
  * the bridge's address for it, where a port is not to be had from everywhere.
  */
-export function findPortsOnThisMachine(): void {
+function findPortsOnThisMachine(): void {
   if (/^(unix:|$)/.test(process.env['DOCKER_HOST'] ?? '')) {
     process.env['TESTCONTAINERS_HOST_OVERRIDE'] ??= '127.0.0.1';
   }
@@ -47,7 +59,7 @@ export function findPortsOnThisMachine(): void {
 async function redis(): Promise<Running> {
   const { RedisContainer } = await import('@testcontainers/redis');
   const container = await new RedisContainer(testImages.redis)
-    .withStartupTimeout(containerStartsWithinMs)
+    .withStartupTimeout(startWithinMs)
     .start();
   return { container, address: container.getConnectionUrl() };
 }
@@ -63,7 +75,7 @@ export async function startRedisContainer(
     .withExposedPorts({ container: 6379, host: port })
     .withCommand(['redis-server', '--protected-mode', 'no', ...args])
     .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
-    .withStartupTimeout(containerStartsWithinMs)
+    .withStartupTimeout(startWithinMs)
     .start();
   return {
     id: container.getId(),
@@ -80,7 +92,7 @@ async function postgres(): Promise<Running> {
     .withDatabase('postgres')
     // A pool of each test that runs beside others.
     .withCommand(['postgres', '-c', 'max_connections=200', '-c', 'timezone=UTC'])
-    .withStartupTimeout(containerStartsWithinMs)
+    .withStartupTimeout(startWithinMs)
     .start();
   return { container, address: container.getConnectionUri() };
 }
@@ -89,7 +101,7 @@ async function pubsub(): Promise<Running> {
   const { PubSubEmulatorContainer } = await import('@testcontainers/gcloud');
   const container = await new PubSubEmulatorContainer(testImages.pubsub)
     .withProjectId(testPubsubProject)
-    .withStartupTimeout(containerStartsWithinMs)
+    .withStartupTimeout(startWithinMs)
     .start();
   return { container, address: container.getEmulatorEndpoint() };
 }
@@ -121,7 +133,7 @@ async function kafka(): Promise<Running> {
       KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS: '8',
     })
     .withWaitStrategy(Wait.forLogMessage(/Kafka Server started/))
-    .withStartupTimeout(containerStartsWithinMs)
+    .withStartupTimeout(startWithinMs)
     .start();
   return { container, address: `${container.getHost()}:${port}` };
 }

@@ -7,9 +7,9 @@ import { promisify } from 'node:util';
 import type { PartDeclaration, ProgramInSdk } from '@triplock/runtime';
 import {
   startContainer,
+  startOwn,
   testImages,
   testPubsubProject,
-  type ContainerPart,
   type ContainerPartName,
 } from './containers.ts';
 
@@ -80,7 +80,7 @@ export type RareTestPart = {
   /** What has the launcher start it beside the others. */
   options: readonly string[];
   /** Starts it in a container of this process's own, where tests may be told to run on one. */
-  startContainer?: () => Promise<ContainerPart>;
+  startContainer?: Parameters<typeof startOwn>[0];
 };
 
 /**
@@ -94,11 +94,15 @@ export function rareTestPart(rare: RareTestPart): Promise<string> {
   return address;
 }
 
-async function startRarePart({ part, options, startContainer }: RareTestPart): Promise<string> {
+async function startRarePart({
+  part,
+  options,
+  startContainer: start,
+}: RareTestPart): Promise<string> {
   const given = process.env[part.given.variable]?.trim();
   if (given) return given;
-  if (startContainer !== undefined && toldFor(part) === 'container') {
-    return (await startContainer()).address;
+  if (start !== undefined && toldFor(part) === 'container') {
+    return (await startOwn(start)).address;
   }
   const parts = await testEndpoints();
   const known = besideParts(parts)[part.name];

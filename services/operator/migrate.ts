@@ -20,6 +20,10 @@ import { readConfig, required, atAddress, type Caller, type Config } from '@trip
 /** Ledgers in a database of their own, which is migrated where the settings name it. */
 const apart = ledgersApart.map((name) => ({ name, settings: neededForLedger(name) }));
 
+const ofLedgers = Object.entries<string>(ledgerStoreAdvice).map(([name, advice]) => {
+  return `${name}  ${advice};\n              migrated as well, and the role of its copy may log in`;
+});
+
 const help = `
 npm run migrate
 
@@ -36,8 +40,7 @@ may connect to it afterwards, and nobody but its owner make temporary tables the
   --help
 
 DATABASE_URL  PostgreSQL, as the database's owner, which may make roles
-${apart.flatMap(({ settings }) => settings.map((name) => `${name}  ${ledgerStoreAdvice[name]}`)).join('\n')}
-              migrated as well, and the role of its copy may log in
+${ofLedgers.join('\n')}
 `;
 
 /** `migrate`: brings the schema of a database up to date. */

@@ -14,7 +14,7 @@ import {
 } from '../choices.ts';
 import { CommandError } from '@triplock/command';
 import { credentialsIn, readJson, sealingKeysIn, webhookSecretsOf, writeJson } from '../home.ts';
-import type { OptionalPartName } from '../parts/part-names.ts';
+import type { PartName } from '../parts/part-names.ts';
 import { redisOwner, redisUsers } from '../parts/redis.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { provisionClaims } from '../provision/claims.ts';
@@ -186,7 +186,7 @@ function writeFiles(container: string, settings: Readonly<Record<string, string>
  *
  * @throws CommandError when it does not answer, mostly because its profile was not asked for.
  */
-async function awaitPart(name: OptionalPartName, address: string): Promise<void> {
+async function awaitPart(name: PartName, address: string): Promise<void> {
   const part = allParts.find((each) => each.name === name)!;
   const deadline = performance.now() + partAnswersWithinMs;
   for (;;) {

@@ -15,4 +15,4 @@ export function isOptional(name: PartName): name is OptionalPartName {
 }
 
 /** The servers that the services stand on. */
-export type PartName = UsualPartName | OptionalPartName;
+export type PartName = UsualPartName | ClaimPart | LedgerPart;

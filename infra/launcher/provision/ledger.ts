@@ -22,9 +22,10 @@ import { withDatabase } from './database.ts';
  * @throws CommandError when another is asked for.
  */
 export function ledgerOf({ ledger: before }: Stores, asked: LedgerStore | undefined): LedgerStore {
-  if (asked !== undefined && before !== undefined && asked !== before) {
+  const kept: string | undefined = before;
+  if (asked !== undefined && kept !== undefined && asked !== kept) {
     throw new CommandError(
-      `the ledger of this home is in ${before} and does not move to ${asked}: take another --home, or forget the data (npm run down -- --volumes)`,
+      `the ledger of this home is in ${kept} and does not move to ${asked}: take another --home, or forget the data (npm run down -- --volumes)`,
     );
   }
   return asked ?? before ?? 'postgres';

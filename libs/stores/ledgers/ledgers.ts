@@ -73,7 +73,7 @@ export const ledgerStoreWords = ledgerStoreNames
   .map((name) => {
     const { needs } = ledgerStoreNamed(name);
     const place = needs.length > 0 ? ` with ${needs.join(' and ')}` : '';
-    return name === usual ? `${name} (default)${place}` : `${name}${place}`;
+    return `${name}${name === usual ? ' (default)' : ''}${place}`;
   })
   .join(', or ');
 
@@ -85,8 +85,8 @@ export function missingForLedger(environment: NodeJS.ProcessEnv): string[] {
   // Another name is malformed, which the table says.
   const name = ledgerStoreNames.find((each) => each === environment['LEDGER_STORE']?.trim());
   if (name === undefined) return [];
-  return neededForLedger(name)
-    .filter((setting) => !isSet(environment, setting))
+  return ledgerStoreNamed(name)
+    .needs.filter((setting) => !isSet(environment, setting))
     .map((setting) => `${setting} is missing: LEDGER_STORE=${name} needs it`);
 }
 

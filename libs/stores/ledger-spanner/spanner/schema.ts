@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
-import { beforeBaseline, changedFile, newerDatabase, OtherVersionError } from '@triplock/postgres';
+import { OtherVersionError } from '@triplock/postgres';
 import { backoffMs } from '@triplock/runtime';
 import {
   type DatabaseAdminClient,
@@ -87,7 +87,7 @@ async function openMigrations(
     const before = recorded.get(file);
     if (before === undefined) open.push({ owner, file, ddl, sha256 });
     else if (before !== sha256) {
-      throw new OtherVersionError(changedFile(owner, file));
+      throw OtherVersionError.changedFile(owner, file);
     }
   }
   return open;
@@ -95,10 +95,10 @@ async function openMigrations(
 
 function refuseOtherSchema(owner: string, applied: readonly string[], files: readonly string[]) {
   if (applied.length > 0 && !applied.includes(files[0]!)) {
-    throw new OtherVersionError(beforeBaseline(owner, applied[0]!));
+    throw OtherVersionError.beforeBaseline(owner, applied[0]!);
   }
   const unknown = applied.find((file) => !files.includes(file));
-  if (unknown !== undefined) throw new OtherVersionError(newerDatabase(owner, unknown));
+  if (unknown !== undefined) throw OtherVersionError.newerDatabase(owner, unknown);
 }
 
 async function changeSchema(

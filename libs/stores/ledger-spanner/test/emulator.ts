@@ -1,9 +1,4 @@
-import {
-  containerStartsWithinMs,
-  findPortsOnThisMachine,
-  rareTestPart,
-  type ContainerPart,
-} from '@triplock/testing';
+import { rareTestPart } from '@triplock/testing';
 import { spannerEmulator } from '../part.ts';
 
 /** `host:port` of an emulator that tests share. */
@@ -12,12 +7,10 @@ export function testSpanner(): Promise<string> {
   return rareTestPart({ part: spannerEmulator, options, startContainer });
 }
 
-async function startContainer(): Promise<ContainerPart> {
-  findPortsOnThisMachine();
+async function startContainer(withinMs: number) {
   const { SpannerEmulatorContainer } = await import('@testcontainers/gcloud');
   const container = await new SpannerEmulatorContainer(spannerEmulator.container.image.name)
-    .withStartupTimeout(containerStartsWithinMs)
+    .withStartupTimeout(withinMs)
     .start();
-  const address = container.getEmulatorGrpcEndpoint();
-  return { address, stop: async () => void (await container.stop()) };
+  return { container, address: container.getEmulatorGrpcEndpoint() };
 }
