@@ -20,9 +20,9 @@ import { readConfig, required, atAddress, type Caller, type Config } from '@trip
 /** Ledgers in a database of their own, which is migrated where the settings name it. */
 const apart = ledgersApart.map((name) => ({ name, settings: neededForLedger(name) }));
 
-const ofLedgers = Object.entries<string>(ledgerStoreAdvice).map(([name, advice]) => {
-  return `${name}  ${advice};\n              migrated as well, and the role of its copy may log in`;
-});
+const ofLedgers = Object.entries<string>(ledgerStoreAdvice).map(
+  ([name, advice]) => `  ${name.padEnd(24)}${advice}`,
+);
 
 const help = `
 npm run migrate
@@ -39,7 +39,9 @@ may connect to it afterwards, and nobody but its owner make temporary tables the
             what was run, and which roles have no limit
   --help
 
-DATABASE_URL  PostgreSQL, as the database's owner, which may make roles
+DATABASE_URL is PostgreSQL, as the database's owner, which may make roles. A ledger in a database of
+its own is migrated as well where the settings name it, and the role of its copy may log in then:
+
 ${ofLedgers.join('\n')}
 `;
 

@@ -40,7 +40,7 @@ PostgreSQL and Pub/Sub of its own that are started before and stopped after: in 
 engine answers and has the images, else as processes, whose logs stay in .triplock/test/logs.
 TRIPLOCK_TEST_PARTS=native or =containers decides; TRIPLOCK_REDIS_SERVER=FILE names the program of
 every Redis (docs/stores.md). Tests of a store whose part cannot be had here as a process, nor in a
-container, are left out, and it says so: ${testVariables.map((name) => `${name}=native, =container or =none`).join('; ')}.
+container, are left out, and it says so${testVariables.map((name) => `: ${name}=native, =container or =none`).join('')}.
 What takes longer is \`npm run prove\`; .ci/run runs both. When nothing has changed since all was
 green, it says so and ends.
 

@@ -26,7 +26,7 @@ const partLines = allParts.map(({ name, given, ports }) => {
 
 const ledgerWords = ledgerStores.map((name) => {
   const forgets = ledgerStoreNamed(name).brings?.keeps === 'nothing';
-  return forgets ? `${name}, in memory until \`down\`` : name;
+  return forgets ? `${name} (in memory until \`down\`)` : name;
 });
 
 const help = `
@@ -38,7 +38,7 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   NAME …              of the services' processes only these, such as ledger-worker-1
 
   --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
-  --ledger STORE      where the ledger is kept: ${ledgerWords.join(', ')}.
+  --ledger STORE      where the ledger is kept: ${ledgerWords.join(' or ')}.
                       Remembered; a ledger does not move
   --claims STORE      where claims are kept: ${claimStores.join(', ')}. Remembered;
                       the ledger answers for what another store knew

@@ -38,6 +38,7 @@ export const spannerLedgerStore = {
   advice: {
     SPANNER_DATABASE:
       'the ledger as projects/…/instances/…/databases/…: LEDGER_STORE=spanner has it',
+    SPANNER_EMULATOR_HOST: 'host:port of an emulator, where that stands for Spanner',
   },
   settingsAt: ({ spanner }, database) => ({
     SPANNER_DATABASE: `projects/triplock/instances/triplock/databases/${database}`,
