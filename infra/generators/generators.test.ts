@@ -22,6 +22,7 @@ import { consumer } from './consumer.ts';
 import { LostAnchor } from './insertions.ts';
 import { codeWords } from './names.mjs';
 import { RefusedName } from './names.ts';
+import { remove } from './remove.ts';
 import { rename } from './rename.ts';
 import { service } from './service.ts';
 import { transaction } from './transaction.ts';
@@ -334,6 +335,61 @@ test('what is no noun, or taken, is refused and nothing is written', async () =>
     const tree = workspace();
     const before = changedPaths(tree).length;
     await assert.rejects(transaction(tree, { name }), RefusedName, name);
+    assert.equal(changedPaths(tree).length, before, name);
+  }
+});
+
+/** A workspace in which a list imports two pieces, and another file one of them. */
+function withPieces(): Tree {
+  const tree = createTree();
+  tree.write('.prettierrc', '{ "singleQuote": true, "printWidth": 100 }\n');
+  const pieces = { loyalty: 'loyalty', guard: "ledger: 'posts',\n  loyalty", used: 'used' };
+  for (const [name, says] of Object.entries(pieces)) {
+    tree.write(`services/${name}/package.json`, JSON.stringify({ name: `@triplock/${name}` }));
+    tree.write(`services/${name}/service.ts`, `export const ${name} = {\n  ${says},\n};\n`);
+  }
+  tree.write(
+    'infra/launcher/services.ts',
+    `${Object.keys(pieces)
+      .map((name) => `import { ${name} } from ${JSON.stringify(`@triplock/${name}/service`)};\n`)
+      .join('')}
+export const pipeline = [
+  guard,
+  loyalty,
+  used,
+] as const;
+export const first = used.name;
+`,
+  );
+  const dependencies = { '@triplock/guard': '*', '@triplock/loyalty': '*', '@triplock/used': '*' };
+  tree.write('infra/launcher/package.json', JSON.stringify({ name: 'launcher', dependencies }));
+  tree.write('docs/operating.md', '| [loyalty](../services/loyalty/config.ts) | counts |\n');
+  return tree;
+}
+
+test('a piece goes with its folder, its line and its name among packages', async () => {
+  const tree = withPieces();
+  await remove(tree, { name: 'loyalty' });
+  assert.ok(!tree.exists('services/loyalty'));
+  const list = tree.read('infra/launcher/services.ts', 'utf8')!;
+  assert.doesNotMatch(list, /loyalty/);
+  assert.match(list, /\[guard, used\]/);
+  assert.doesNotMatch(tree.read('infra/launcher/package.json', 'utf8')!, /loyalty/);
+  assert.equal(tree.read('docs/operating.md', 'utf8'), '');
+});
+
+test('what is a guard, used beside its list, or not there, stays, and nothing is changed', async () => {
+  const refusals = {
+    guard: /'guard' is a guard of the pipeline/,
+    used: /'used' is used beside its list: take it out of infra\/launcher\/services\.ts/,
+    other: /there is no 'other' to take out: there is guard, loyalty, used/,
+  };
+  for (const [name, message] of Object.entries(refusals)) {
+    const tree = withPieces();
+    const before = changedPaths(tree).length;
+    await assert.rejects(remove(tree, { name }), (error) => {
+      return error instanceof RefusedName && message.test(error.message);
+    });
     assert.equal(changedPaths(tree).length, before, name);
   }
 });

@@ -62,8 +62,11 @@ export function refusalOf(kind, name, paths) {
 function removable(paths) {
   return paths
     .flatMap((path) => {
-      const folder = /^(?:services|libs\/stores(?=\/(?:claims|ledger)-))\/([^/]+)\/package\.json$/;
-      return folder.exec(path)?.[1] ?? [];
+      const [, service, store] =
+        /^(?:services\/([^/]+)\/service\.ts|libs\/stores\/((?:claims|ledger)-[^/]+)\/package\.json)$/.exec(
+          path,
+        ) ?? [];
+      return service ?? store ?? [];
     })
     .sort();
 }

@@ -17,6 +17,9 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
   const folder = ['services', 'libs/stores']
     .map((parent) => `${parent}/${name}`)
     .find((each) => tree.isFile(`${each}/package.json`))!;
+  if (isGuard(tree, folder)) {
+    throw new RefusedName(`'${name}' is a guard of the pipeline, which does not stand without it`);
+  }
   const { name: packageName } = readJson<{ name: string }>(tree, `${folder}/package.json`);
   const others = paths.filter((path) => !path.startsWith(`${folder}/`));
   const importers = others.filter((path) => {
@@ -38,6 +41,12 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
     settle(tree);
     console.log(`${folder} is gone. Next: npm run check, and git grep -i ${name}`);
   };
+}
+
+/** Whether it takes payments in, posts them, publishes what became of them, or audits all that. */
+function isGuard(tree: Tree, folder: string): boolean {
+  const declaration = tree.read(`${folder}/service.ts`, 'utf8') ?? '';
+  return /^ {2}(?:claims: 'takes'|ledger: '(?:posts|publishes|audits)'),$/m.test(declaration);
 }
 
 /**
