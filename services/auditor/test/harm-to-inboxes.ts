@@ -9,6 +9,7 @@ import {
   paidOrder,
   refundInOrder,
   remove,
+  rowsBy,
   succeededEvent,
 } from '@triplock/testing/test';
 import { auditedConsumers } from './consumers.ts';
@@ -20,10 +21,12 @@ const ofEach = (harmsOf: (consumer: (typeof auditedConsumers)[number]) => readon
   auditedConsumers.flatMap(harmsOf);
 
 /** The row of an event that becomes another event's. */
-const eventBecoming = (id: string): Rows => ({
-  ...paidEvent,
-  find: ({ paidEvent }) => Promise.resolve({ key: paidEvent.event_id, id }),
-});
+const eventBecoming = (id: string): Rows =>
+  rowsBy(
+    'event_id',
+    ({ paidEvent: { event_id: event } }) => event,
+    () => id,
+  );
 
 /** A consumer that has begun to forget, with nothing to forget yet. */
 const horizonOf = (
