@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { claimStores, ledgerStores } from './choices.ts';
 import {
@@ -50,7 +50,9 @@ export function filesOfServices(
   return [
     file('libs/postgres/migration-sets.ts', {
       schemas: declared.flatMap(({ name, schema, inbox }) =>
-        schema ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true} },` : [],
+        schema
+          ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true}, audit: ${hasAuditMigrations(clone, name)} },`
+          : [],
       ),
     }),
     file('libs/postgres/access.ts', {
@@ -67,6 +69,7 @@ export function filesOfServices(
       rules: declared.flatMap(({ rules }) => entriesOf(rules)),
     }),
     file('services/auditor/checks/consumers.sql', {
+      reaped: declared.flatMap(({ name }) => reapedOf(clone, name)),
       checks: declared.flatMap(({ name, rules }) => (rules ? checksOf(clone, name) : [])),
     }),
     file('docs/observability.md', { consumers: consumers.flatMap(metricsOf) }),
@@ -215,6 +218,24 @@ function filledIn(clone: string) {
     for (const [part, lines] of Object.entries(parts)) text = fill(text, { path, part, lines });
     return { path, text };
   };
+}
+
+/** What of a service's tables left by age, beside what left its inbox. */
+function reapedOf(clone: string, name: string): string[] {
+  const file = join(clone, 'services', name, 'audit/reaped.sql');
+  if (!existsSync(file)) return [];
+  const text = readFileSync(file, 'utf8');
+  return [
+    'UNION ALL',
+    ...text
+      .slice(text.search(/^SELECT/m))
+      .trimEnd()
+      .split('\n'),
+  ];
+}
+
+function hasAuditMigrations(clone: string, name: string): boolean {
+  return existsSync(join(clone, 'services', name, 'audit/migrations'));
 }
 
 /** Puts lines between the marks of a part, indented as the first mark is. */

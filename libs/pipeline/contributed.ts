@@ -85,6 +85,16 @@ export const consumers = [
 /** When the checks of what one service did must find nothing. */
 export const rulesOfServices = {
   // --- rules, by npm run generate
+  'inbox-missing': { holds: 'in the end' },
+  'delivery-waiting': { holds: 'in the end' },
+  'delivery-refused': { holds: 'once others acted', waitsFor: 'endpoint' },
+  'delivery-parked': { holds: 'once others acted', waitsFor: 'endpoint' },
+  'delivery-given-up': { holds: 'once others acted', waitsFor: 'endpoint' },
+  'reaped-differs-from-published': { holds: 'in the end', whole: true },
+  'delivery-differs-from-inbox': { holds: 'always' },
+  'delivery-differs-from-endpoints': { holds: 'always' },
+  'delivery-tells-otherwise': { holds: 'always' },
+  'delivery-differs-from-attempts': { holds: 'always' },
   'settlement-missing': { holds: 'in the end' },
   'settlement-differs-from-ledger': { holds: 'always' },
   // --- end of rules

@@ -11,6 +11,11 @@ export type AuditedSystem = {
   giveBack(refund: AcceptedFollowUp, sequence: number): Promise<PaymentEvent>;
   /** Gives a consumer an event, which it admits by its inbox. */
   consume(consumer: string, event: PaymentEvent): Promise<unknown>;
+  /**
+   * Leaves a webhook as one that its partner's server refused once and that is tried again, as one
+   * that has nowhere to go, or as one that was given up. Each has waited for nine days.
+   */
+  failToDeliver(eventId: string, state: 'pending' | 'parked' | 'failed'): Promise<void>;
   /** Changes what no role may change, as a bug or a person with too many rights would. */
   break(statement: string, parameters?: readonly unknown[]): Promise<unknown>;
 };

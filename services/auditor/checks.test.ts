@@ -69,14 +69,6 @@ const unharmed: Readonly<Record<string, string>> = {
   'ledger.copy_differences.*': 'each row is drift, whatever it says',
 
   '*.inbox.received_at': 'when it may leave; its cursor stays and knows its event',
-  'notifier.deliveries.first_attempt*': 'pauses and the end of attempts: what never ends waits',
-  'notifier.deliveries.next_attempt_at': 'a lease or a pause: what is never tried again waits',
-  'notifier.deliveries.lease_*': 'a lease, which ends by itself',
-  'notifier.send_rates*': 'who may send how soon: what is never sent waits',
-  'notifier.delivery_attempts.took_ms': 'a duration for people',
-  'notifier.reaped_deliveries.state':
-    'whether partners had taken what is removed is known nowhere else',
-  'notifier.redelivery_acts*': 'what a partner asked for and was answered is known nowhere else',
 
   'auditor.accepted.kafka_*': 'where a person finds the record',
   'auditor.*.first_seen': 'the age of what is found',

@@ -99,13 +99,8 @@ WITH set_aside AS MATERIALIZED (
   JOIN auditor.accepted USING (txn_id)
   WHERE had_by = 'accepted' AND done_at >= first_seen
 ), undelivered AS MATERIALIZED (
-  SELECT partner_id, event_type, currency, waits, count(*) AS number, sum(amount) AS amount
-  FROM auditor.undelivered
-  GROUP BY partner_id, event_type, currency, waits
-  UNION ALL
-  SELECT partner_id, event_type, currency, true, deliveries, amount
-  FROM notifier.reaped_deliveries
-  WHERE ordinal = 1 AND state IN ('failed', 'parked')
+  SELECT partner_id, event_type, currency, waits, deliveries AS number, amount
+  FROM auditor.undelivered_sums
 ), changes AS (
   SELECT 'payments' AS figure, 'accepted' AS layer, partner_id, currency, -1 AS number,
          -amount AS amount
@@ -170,16 +165,7 @@ SELECT
                          WHERE published.event_id = outbox.event_id))
     AS events,
   (SELECT count(*) FROM auditor.published WHERE first_seen >= $1 AND first_seen < $2) AS published,
-  (SELECT count(*) FROM auditor.published
-   LEFT JOIN auditor.applied_of($1, $2) AS applied
-     ON applied.consumer = 'partner-notifier' AND applied.event_id = published.event_id
-   WHERE first_seen >= $1 AND first_seen < $2
-     AND (applied.event_id IS NOT NULL
-       OR EXISTS (SELECT FROM notifier.inbox_horizons JOIN notifier.cursors USING (consumer)
-                  WHERE consumer = 'partner-notifier'
-                    AND published.first_seen < inbox_horizons.reaped_before + interval '1 hour'
-                    AND cursors.ordering_key = published.payment_id
-                    AND cursors.last_sequence >= published.sequence))) AS inbox,
+  (SELECT count(*) FROM auditor.notified_in($1, $2)) AS inbox,
   (SELECT count(*) FROM auditor.delivered_between($1, $2)) AS deliveries,
   0::bigint AS "deadLettered",
   0::bigint AS undelivered
@@ -191,10 +177,7 @@ SELECT
 -- neither is counted as a dead letter. `undelivered` are webhooks that wait for their partner's
 -- endpoint, and those that left without having been delivered.
 WITH undelivered AS MATERIALIZED (
-  SELECT waits, count(*) AS deliveries FROM auditor.undelivered GROUP BY waits
-  UNION ALL
-  SELECT true, deliveries FROM notifier.reaped_deliveries
-  WHERE ordinal = 1 AND state IN ('failed', 'parked')
+  SELECT waits, deliveries FROM auditor.undelivered_sums
 )
 SELECT
   (SELECT count(*) FROM auditor.dead_letters WHERE txn_id IS NULL)

@@ -1,4 +1,5 @@
 import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
+import { rules } from './audit/rules.ts';
 import { settings } from './config.ts';
 import { watch } from './watch/watch.ts';
 
@@ -22,5 +23,6 @@ export const partnerNotifier = {
   ],
   metrics: ['triplock_notifier_', 'triplock_webhook_', 'triplock_webhooks_'],
   memoryMiB: 256,
+  rules,
   watch,
 } as const satisfies ServiceDeclaration;

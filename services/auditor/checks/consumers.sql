@@ -3,34 +3,6 @@
 -- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
 -- says when it must, and what the window from $1 until $2 is.
 
--- name: inbox_missing
--- Events that are marked as published and that the notifier has neither applied nor kept early. Of
--- one that left the inbox by age the cursor says that it was applied.
-WITH missing AS MATERIALIZED (
-  SELECT * FROM ledger.outbox
-  WHERE state = 'published' AND published_at >= $1 AND published_at < $2
-    AND NOT EXISTS (
-      SELECT FROM auditor.applied_of($1, $2) AS applied
-      WHERE applied.consumer = 'partner-notifier' AND applied.event_id = outbox.event_id
-    )
-)
-SELECT event_id::text AS id, published_at AS since
-FROM missing
-WHERE NOT EXISTS (
-  SELECT FROM notifier.inbox_horizons
-  JOIN notifier.cursors USING (consumer)
-  WHERE consumer = 'partner-notifier'
-    AND missing.created_at < inbox_horizons.reaped_before
-    AND cursors.ordering_key = missing.payment_id
-    AND cursors.last_sequence >= missing.sequence
-  OFFSET 0
-)
-AND NOT EXISTS (
-  SELECT FROM notifier.early_events
-  WHERE early_events.consumer = 'partner-notifier' AND early_events.event_id = missing.event_id
-  OFFSET 0
-)
-
 -- name: event_early
 -- Events that a consumer keeps until the one before came. That one is in flight like any other, or
 -- another check names it; nobody outside is waited for.
@@ -43,42 +15,6 @@ WHERE NOT EXISTS (
   OFFSET 0
 )
 GROUP BY event_id
-
--- name: delivery_waiting
--- Webhooks that the sender has still to send, to release or to cancel. One that is sent once more
--- waits since it was asked for; one that is parked, since its endpoint is open, or its partner has
--- one that is; any, given up too, since its endpoint was deleted.
-WITH opened AS MATERIALIZED (
-  SELECT partner_id, min(open_since) AS open_since FROM partners.open_webhook_endpoints
-  GROUP BY partner_id
-)
-SELECT notifier.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
-       greatest(coalesce(first_attempt_at, next_attempt_at), deleted_at,
-                CASE WHEN state = 'parked'
-                  THEN coalesce(endpoint.open_since, opened.open_since) END) AS since
-FROM notifier.deliveries
-LEFT JOIN partners.open_webhook_endpoints AS endpoint
-  ON endpoint.endpoint_id = deliveries.endpoint_id
-LEFT JOIN opened ON opened.partner_id = deliveries.partner_id
-LEFT JOIN partners.deleted_webhook_endpoints AS deleted
-  ON deleted.endpoint_id = deliveries.endpoint_id
-WHERE (state = 'pending' OR state = 'parked' OR state = 'failed')
-  AND NOT EXISTS (
-    SELECT FROM auditor.waiting_deliveries AS waiting
-    WHERE waiting.event_id = deliveries.event_id AND waiting.ordinal = deliveries.ordinal
-  )
-
--- name: delivery_refused
--- Webhooks that wait because their partner's server does not take them.
-SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
-FROM auditor.waiting_deliveries
-WHERE because = 'refused'
-
--- name: delivery_parked
--- Webhooks that wait because their endpoint is not open, or their partner has none.
-SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
-FROM auditor.waiting_deliveries
-WHERE because = 'parked'
 
 -- name: inbox_unfounded
 -- Events that a consumer applied and that are not in the outbox, or with other bytes than the
@@ -199,6 +135,7 @@ FROM (
     SELECT 'ledger.outbox', -count(*), 0, NULL FROM ledger.outbox WHERE sequence IS NOT NULL
     UNION ALL
     SELECT 'ledger.outbox', 0, events, reaped_before FROM ledger.outbox_horizon
+    -- --- reaped, by npm run generate: audit/reaped.sql of each
     UNION ALL
     SELECT 'notifier.deliveries', sum(last_sequence), 0, NULL FROM notifier.cursors
     UNION ALL
@@ -211,6 +148,7 @@ FROM (
     SELECT 'notifier.deliveries', others, deliveries, NULL FROM notifier.reaped_deliveries
     UNION ALL
     SELECT 'notifier.deliveries', 0, 0, reaped_before FROM notifier.deliveries_horizon
+    -- --- end of reaped
     UNION ALL
     -- By the schema that an inbox is in, and its consumer.
     SELECT split_part(tableoid::regclass::text, '.', 1) || '.inbox/' || consumer,
@@ -231,6 +169,71 @@ WHERE (name <> 'ledger.outbox' OR NOT EXISTS (SELECT FROM ledger.copied)) AND (
   OR (removed = 0) <> (reaped_before = '-infinity')
   OR reaped_before > now() - interval '23 hours'
 )
+
+-- --- checks, by npm run generate: of what one consumer did, from its audit/checks.sql
+-- name: inbox_missing
+-- Events that are marked as published and that the notifier has neither applied nor kept early. Of
+-- one that left the inbox by age the cursor says that it was applied.
+WITH missing AS MATERIALIZED (
+  SELECT * FROM ledger.outbox
+  WHERE state = 'published' AND published_at >= $1 AND published_at < $2
+    AND NOT EXISTS (
+      SELECT FROM auditor.applied_of($1, $2) AS applied
+      WHERE applied.consumer = 'partner-notifier' AND applied.event_id = outbox.event_id
+    )
+)
+SELECT event_id::text AS id, published_at AS since
+FROM missing
+WHERE NOT EXISTS (
+  SELECT FROM notifier.inbox_horizons
+  JOIN notifier.cursors USING (consumer)
+  WHERE consumer = 'partner-notifier'
+    AND missing.created_at < inbox_horizons.reaped_before
+    AND cursors.ordering_key = missing.payment_id
+    AND cursors.last_sequence >= missing.sequence
+  OFFSET 0
+)
+AND NOT EXISTS (
+  SELECT FROM notifier.early_events
+  WHERE early_events.consumer = 'partner-notifier' AND early_events.event_id = missing.event_id
+  OFFSET 0
+)
+
+-- name: delivery_waiting
+-- Webhooks that the sender has still to send, to release or to cancel. One that is sent once more
+-- waits since it was asked for; one that is parked, since its endpoint is open, or its partner has
+-- one that is; any, given up too, since its endpoint was deleted.
+WITH opened AS MATERIALIZED (
+  SELECT partner_id, min(open_since) AS open_since FROM partners.open_webhook_endpoints
+  GROUP BY partner_id
+)
+SELECT notifier.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
+       greatest(coalesce(first_attempt_at, next_attempt_at), deleted_at,
+                CASE WHEN state = 'parked'
+                  THEN coalesce(endpoint.open_since, opened.open_since) END) AS since
+FROM notifier.deliveries
+LEFT JOIN partners.open_webhook_endpoints AS endpoint
+  ON endpoint.endpoint_id = deliveries.endpoint_id
+LEFT JOIN opened ON opened.partner_id = deliveries.partner_id
+LEFT JOIN partners.deleted_webhook_endpoints AS deleted
+  ON deleted.endpoint_id = deliveries.endpoint_id
+WHERE (state = 'pending' OR state = 'parked' OR state = 'failed')
+  AND NOT EXISTS (
+    SELECT FROM auditor.waiting_deliveries AS waiting
+    WHERE waiting.event_id = deliveries.event_id AND waiting.ordinal = deliveries.ordinal
+  )
+
+-- name: delivery_refused
+-- Webhooks that wait because their partner's server does not take them.
+SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
+FROM auditor.waiting_deliveries
+WHERE because = 'refused'
+
+-- name: delivery_parked
+-- Webhooks that wait because their endpoint is not open, or their partner has none.
+SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
+FROM auditor.waiting_deliveries
+WHERE because = 'parked'
 
 -- name: reaped_differs_from_published
 -- Partner, type and currency of which other deliveries were removed by age than are no longer
@@ -405,7 +408,6 @@ SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, s
 FROM auditor.waiting_deliveries
 WHERE because = 'failed'
 
--- --- checks, by npm run generate: of what one consumer did, from its audit/checks.sql
 -- name: settlement_missing
 -- Events that are marked as published and that the settlement feed has neither applied, by its
 -- cursor, nor kept early. A key conflict, which has no sequence, adds nothing to a batch.

@@ -615,10 +615,7 @@ LANGUAGE sql STABLE AS $$
   FROM (
     (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
      UNION ALL
-     SELECT event_id FROM consumers.inbox WHERE received_at >= since AND received_at < until
-     UNION ALL
-     SELECT event_id FROM notifier.deliveries
-     WHERE created_at >= since AND created_at < until AND ordinal = 1)
+     SELECT event_id FROM consumers.inbox WHERE received_at >= since AND received_at < until)
     EXCEPT SELECT event_id FROM about
   ) AS others
   CROSS JOIN LATERAL (
@@ -647,27 +644,6 @@ LANGUAGE sql STABLE AS $$
   ) AS published
 $$;
 
-CREATE FUNCTION deliveries_of(since timestamptz, until timestamptz)
-RETURNS SETOF notifier.deliveries
-LANGUAGE sql STABLE AS $$
-  WITH about AS NOT MATERIALIZED (
-    SELECT * FROM notifier.deliveries
-    WHERE created_at >= since - interval '1 minute' AND created_at < until + interval '1 minute'
-  )
-  SELECT * FROM about
-  UNION ALL
-  SELECT deliveries.*
-  FROM (
-    (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
-     UNION ALL
-     SELECT event_id FROM notifier.inbox WHERE received_at >= since AND received_at < until)
-    EXCEPT SELECT event_id FROM about
-  ) AS others
-  CROSS JOIN LATERAL (
-    SELECT * FROM notifier.deliveries WHERE deliveries.event_id = others.event_id OFFSET 0
-  ) AS deliveries
-$$;
-
 -- Of every consumer, by the name under which it has its inbox. An event that not all of them received
 -- then is looked up, for what others did at another time.
 CREATE FUNCTION applied_of(since timestamptz, until timestamptz)
@@ -684,10 +660,7 @@ LANGUAGE sql STABLE AS $$
     (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
      UNION ALL
      SELECT event_id FROM ledger.outbox
-     WHERE state = 'published' AND published_at >= since AND published_at < until
-     UNION ALL
-     SELECT event_id FROM notifier.deliveries
-     WHERE created_at >= since AND created_at < until AND ordinal = 1)
+     WHERE state = 'published' AND published_at >= since AND published_at < until)
     EXCEPT
     SELECT event_id FROM about
     GROUP BY event_id HAVING count(*) >= (SELECT known.consumers FROM consumers.known)
@@ -754,95 +727,6 @@ WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL
       AND coalesce(payments.closed_by, transactions.closed_by) IS NULL
   );
 
--- Webhooks that wait for their partner's endpoint, and since when: `parked`, because it is not open, or
--- the partner has none; `refused`, because it fails; `failed`, because it failed to the last attempt, and
--- `dismissed` where a person decided after that attempt that it stays so.
---
--- An endpoint fails while a delivery is pending of which an attempt was recorded since it was made or
--- asked for, and of which the next one is not long overdue: that is the partner's server's doing and
--- not that of a sender that stands still. All that is pending to such an endpoint waits behind that
--- delivery, because its slots are the endpoint's own. What waits for one that was deleted is the
--- notifier's to cancel.
-CREATE VIEW waiting_deliveries AS
-WITH failing AS MATERIALIZED (
-  SELECT DISTINCT partner_id, endpoint_id
-  FROM notifier.deliveries
-  WHERE state = 'pending' AND first_attempt_at IS NOT NULL
-    AND next_attempt_at > now() - interval '10 minutes'
-    AND EXISTS (
-      SELECT FROM notifier.delivery_attempts AS made
-      WHERE made.event_id = deliveries.event_id AND made.ordinal = deliveries.ordinal
-        AND made.attempt >= deliveries.first_attempt
-    )
-    AND NOT EXISTS (
-      SELECT FROM partners.deleted_webhook_endpoints AS deleted
-      WHERE deleted.endpoint_id = deliveries.endpoint_id
-    )
-)
-SELECT event_id, ordinal, partner_id, body, 'refused' AS because,
-       coalesce(first_attempt_at, next_attempt_at) AS since
-FROM notifier.deliveries
-JOIN failing USING (partner_id, endpoint_id)
-WHERE state = 'pending'
-UNION ALL
-SELECT event_id, ordinal, partner_id, body, 'parked', next_attempt_at
-FROM notifier.deliveries
-WHERE state = 'parked'
-  AND CASE WHEN endpoint_id <> '00000000-0000-0000-0000-000000000000' THEN EXISTS (
-    SELECT FROM partners.live_webhook_endpoints AS live
-    WHERE live.endpoint_id = deliveries.endpoint_id AND NOT live.is_open
-  ) ELSE NOT EXISTS (
-    SELECT FROM partners.open_webhook_endpoints AS open
-    WHERE open.partner_id = deliveries.partner_id
-  ) END
-UNION ALL
-SELECT event_id, ordinal, partner_id, body,
-       CASE WHEN EXISTS (
-         SELECT FROM operator_acts
-         WHERE act = 'dismiss' AND done_at >= finished_at
-           AND subject = 'webhook:' || notifier.delivery_name(event_id, ordinal)
-       ) THEN 'dismissed' ELSE 'failed' END,
-       finished_at
-FROM notifier.deliveries
-WHERE state = 'failed' AND NOT EXISTS (
-  SELECT FROM partners.deleted_webhook_endpoints AS deleted
-  WHERE deleted.endpoint_id = deliveries.endpoint_id
-);
-
--- What became of the events that the auditor saw from `since` on and before `until`: the first delivery
--- of each, delivered or not, and events whose delivery left by age. The auditor and the notifier receive an
--- event at times of their own.
-CREATE FUNCTION delivered_between(since timestamptz, until timestamptz)
-RETURNS TABLE (partner_id text, event_type text, currency text, amount bigint)
-LANGUAGE sql STABLE AS $$
-  SELECT coalesce(deliveries.partner_id, published.partner_id),
-         CASE WHEN sent IS NULL THEN published.event_type ELSE sent ->> 'type' END,
-         CASE WHEN sent IS NULL THEN published.currency ELSE sent #>> '{data,currency}' END,
-         CASE WHEN sent IS NULL THEN published.amount ELSE (sent #>> '{data,amount}')::bigint END
-  FROM auditor.published
-  LEFT JOIN auditor.deliveries_of(since, until) AS deliveries
-    ON deliveries.event_id = published.event_id AND deliveries.ordinal = 1
-  CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
-  WHERE published.first_seen >= since AND published.first_seen < until
-    AND (deliveries.event_id IS NOT NULL OR published.first_seen < (
-      SELECT reaped_before + interval '1 hour' FROM notifier.deliveries_horizon
-    ))
-$$;
-
--- Of those, the deliveries that are owed and not delivered, and whether they wait for their partner's
--- endpoint. What was canceled with its endpoint, or wanted by none, is owed to nobody.
-CREATE VIEW undelivered AS
-SELECT deliveries.event_id, deliveries.partner_id, sent ->> 'type' AS event_type,
-       sent #>> '{data,currency}' AS currency, (sent #>> '{data,amount}')::bigint AS amount,
-       waiting_deliveries.event_id IS NOT NULL AS waits
-FROM notifier.deliveries
-JOIN auditor.published ON published.event_id = deliveries.event_id
-LEFT JOIN auditor.waiting_deliveries
-  ON waiting_deliveries.event_id = deliveries.event_id AND waiting_deliveries.ordinal = 1
-CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
-WHERE deliveries.ordinal = 1
-  AND (deliveries.state = 'pending' OR deliveries.state = 'parked' OR deliveries.state = 'failed');
-
 -- The auditor adds evidence and never changes any; of the provider's journal it keeps a copy.
 GRANT SELECT, INSERT
 ON accepted, accepted_refused, accepted_positions, accepted_lost, dead_letters, published,
@@ -863,6 +747,5 @@ ON scheduled_audit TO triplock_auditor;
 GRANT SELECT, INSERT ON audit_slices TO triplock_auditor;
 GRANT SELECT, INSERT, DELETE ON doubted_slices TO triplock_auditor;
 GRANT SELECT, UPDATE (next_nth, begun_at) ON full_audit TO triplock_auditor;
-GRANT SELECT ON operator_acts, acknowledged, returned, intents, charges, refunds, disputes, waiting_outside,
-  waiting_deliveries, undelivered
+GRANT SELECT ON operator_acts, acknowledged, returned, intents, charges, refunds, disputes, waiting_outside
 TO triplock_auditor;

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { aPayment } from '@triplock/testing';
 import {
   add,
-  bothEvents,
   change,
   eventOfPaid,
   paidEvent,
@@ -14,7 +13,6 @@ import {
 } from '@triplock/testing/test';
 import { auditedConsumers } from './consumers.ts';
 import type { Harm, Rows } from './harm.ts';
-import { reapedOf } from './harm-to-webhooks.ts';
 
 /** Harms what each consumer has. */
 const ofEach = (harmsOf: (consumer: (typeof auditedConsumers)[number]) => readonly Harm[]) =>
@@ -40,25 +38,14 @@ const horizonOf = (
   },
 });
 
-/** A horizon of which there is one. */
-const onlyHorizon = (table: string): Rows => ({
+/** The horizon of the outbox, of which there is one. */
+const onlyHorizon: Rows = {
   by: 'only_row',
-  find: () => Promise.resolve({ key: 'true', id: table }),
-});
-
-/** Rows that say of an event that it had one more delivery, which nobody finds. */
-const otherDeliveryOf = (rows: Rows): Rows => ({
-  ...rows,
-  find: async (harmed) => ({ ...(await rows.find(harmed)), id: 'notifier.deliveries' }),
-});
+  find: () => Promise.resolve({ key: 'true', id: 'ledger.outbox' }),
+};
 
 /** For every check of inboxes some things that it exists to see. */
 export const harmsToInboxes: Record<string, readonly Harm[]> = {
-  'inbox-missing': [
-    ...bothEvents((rows) => remove('notifier.inbox', rows)),
-    ...bothEvents((rows) => change('notifier.inbox.event_id', 'gen_random_uuid()', rows)),
-    ...bothEvents((rows) => change('notifier.inbox.consumer', `'another'`, rows)),
-  ],
   'event-early': ofEach(({ name, schema }) => [
     add(`${schema}.early_events`, async ({ system }) => {
       const second = { ...succeededEvent(aPayment()), sequence: 2 };
@@ -95,14 +82,10 @@ export const harmsToInboxes: Record<string, readonly Harm[]> = {
     change(`${schema}.inbox.sequence`, 'sequence + 1', refundInOrder),
   ]),
   'reaped-differs-from-missing': [
-    ...['ledger.outbox', 'notifier.deliveries'].flatMap((table) =>
-      [`now() - interval '3 days'`, 'now()'].map((time) =>
-        change(`${table}_horizon.reaped_before`, time, onlyHorizon(table)),
-      ),
+    ...[`now() - interval '3 days'`, 'now()'].map((time) =>
+      change('ledger.outbox_horizon.reaped_before', time, onlyHorizon),
     ),
-    change('ledger.outbox_horizon.events', 'events + 1', onlyHorizon('ledger.outbox')),
-    change('notifier.deliveries.made_together', 'made_together + 1', otherDeliveryOf(paidEvent)),
-    change('notifier.reaped_deliveries.others', 'others + 1', otherDeliveryOf(reapedOf)),
+    change('ledger.outbox_horizon.events', 'events + 1', onlyHorizon),
     ...ofEach(({ schema }) => [
       add(`${schema}.cursors`, async ({ system }) => {
         const { txnId } = aPayment();

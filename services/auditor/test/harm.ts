@@ -7,56 +7,11 @@ import {
 } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import type * as harm from '@triplock/testing/test';
-import { aPartner, succeededEvent } from '@triplock/testing/test';
 import type { System } from './whole-system.ts';
 
 /** What the auditor's own harms are of: a system of which they know every hop. */
 export type Harm = harm.Harm<System>;
 export type Rows = harm.Rows<System>;
-
-/** A webhook of a partner of its own that is left in such a state. */
-export const aWebhook = (state: 'pending' | 'parked' | 'failed', then = ''): Harm => ({
-  async harm({ system }) {
-    const paid = aPayment({ partner: aPartner('webhook') });
-    await system.pay(paid);
-    const { event_id: eventId } = succeededEvent(paid);
-    await system.failToDeliver(eventId, state);
-    if (then !== '') await system.break(then, [eventId, paid.partnerId]);
-    return eventId;
-  },
-});
-/** Has it never been tried. */
-export const untried = `DELETE FROM notifier.delivery_attempts WHERE event_id = $1 AND $2::text IS NOT NULL`;
-/** Gives its partner an open endpoint. */
-export const endpointOf = `INSERT INTO partners.webhook_endpoints
-    (partner_id, url, host, verified_url, verified_at, secrets)
-  SELECT partner_id, 'https://example.com', 'example.com', 'https://example.com', now(),
-         '[{"id": "1", "key": "one", "box": ""}]'
-  FROM notifier.deliveries
-  WHERE event_id = $1 AND partner_id = $2`;
-/** Gives the delivery an endpoint that is not open: one that nobody has asked, or that is gone. */
-export const itsEndpoint = (state: 'deleted' | 'unverified') => `WITH endpoint AS (
-    INSERT INTO partners.webhook_endpoints (partner_id, url, host, secrets, deleted_at)
-    SELECT $2, 'https://example.com', 'example.com',
-           ${state === 'deleted' ? `'[]', now()` : `'[{"id": "1", "key": "one", "box": ""}]', NULL`}
-    RETURNING endpoint_id
-  )
-  UPDATE notifier.deliveries SET endpoint_id = endpoint.endpoint_id FROM endpoint
-  WHERE event_id = $1`;
-
-/** An endpoint of a partner of its own that wanted since long ago what came a moment ago. */
-export const aWish: Harm = {
-  async harm({ system }) {
-    const paid = aPayment({ partner: aPartner('wish') });
-    await system.pay(paid);
-    await system.break(
-      `INSERT INTO partners.endpoint_wishes (endpoint_id, partner_id, event_types, since)
-       VALUES (gen_random_uuid(), $1, '{payment.succeeded}', now() - interval '1 hour')`,
-      [paid.partnerId],
-    );
-    return succeededEvent(paid).event_id;
-  },
-};
 
 /** What the journal has of the provider, without the provider having it. */
 export async function bookAtProvider(

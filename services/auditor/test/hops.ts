@@ -57,7 +57,7 @@ export function eventHops(owners: Owners) {
      * Leaves a delivery as one that its partner's server refused once and that is tried again, as
      * one that has nowhere to go, or as one that was given up. Each has waited for nine days.
      */
-    failToDeliver: async (eventId: EventId, state: 'pending' | 'parked' | 'failed') => {
+    failToDeliver: async (eventId: string, state: 'pending' | 'parked' | 'failed') => {
       const parameters = [eventId, state];
       await owners.admin.query(refuseSql, parameters);
       await owners.admin.query(failSql, parameters);

@@ -1,7 +1,7 @@
 -- Guard 3 at the receiver: an inbox. Every consumer has these tables in its own schema, so that an
 -- inbox row and the consumer's effect commit together; the search_path says whose they are. What the
--- columns are stands with the tables that they inherit from (../every-inbox/0001-baseline.sql). Keys
--- begin with what is looked up: what every consumer has of an event is found by its id alone.
+-- columns are stands with the tables that they inherit from (../every-inbox/migrations). Keys begin
+-- with what is looked up: what every consumer has of an event is found by its id alone.
 
 CREATE TABLE inbox (PRIMARY KEY (event_id, consumer)) INHERITS (consumers.inbox);
 CREATE INDEX inbox_by_age ON inbox (consumer, received_at) WHERE sequence IS NOT NULL;

@@ -2,7 +2,7 @@
 -- a query of one of them reads the rows of all consumers, by their own indexes, and no reader has
 -- to know who they are. Nothing is ever put in here: each row lies with its consumer, and leaves
 -- with its schema (PostgreSQL manual, 5.11). Keys and triggers are not inherited: they stand with
--- the consumers' tables (../migrations/0001-baseline.sql).
+-- the consumers' tables (../../migrations/0001-baseline.sql).
 CREATE SCHEMA consumers;
 
 -- One row per event that took effect. Rows are removed after a while; the cursors stay for ever, so
