@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { topics } from '@triplock/contracts';
 import { portsBesideServices } from './bring-up.ts';
+import { problemsOfContributions } from './contributions.ts';
 import { fileOf, inNetwork, settingsInFiles, writtenAt } from './containers/network.ts';
 import { wirings } from './generated.ts';
 import { cloneFolder } from './home.ts';
@@ -50,6 +51,48 @@ test('a service without a declaration, and a port that is taken, are refused wit
   const gone = { ...one, name: 'gone', ports: [] };
   const line = /services\.ts lists gone, and there is no services\/gone: remove its line/;
   assert.throws(() => check(one, { ...twice, ports: [] }, gone), line);
+});
+
+test('a contribution that lacks a part, or names what another has, is refused with the file to mend', (t) => {
+  const clone = mkdtempSync(join(tmpdir(), 'triplock-contributions-'));
+  t.after(() => rmSync(clone, { recursive: true }));
+  const write = (path: string, text: string) => {
+    mkdirSync(join(clone, path, '..'), { recursive: true });
+    writeFileSync(join(clone, path), text);
+  };
+  const consumer = declarations.find(({ inbox, watch }) => inbox && watch)!;
+  const { watch, rules: _, ...bare } = { ...consumer, name: 'some' };
+  const rules = { 'some-missing': { holds: 'always' } } as const;
+  const problems = (...listed: DeclaredService[]) => problemsOfContributions(clone, listed);
+  assert.deepEqual(problems(bare), [
+    'services/some/audit/harms.testing.ts is not there: what a consumer brings is in CONTRIBUTING.md',
+    'services/some/watch/watch.ts is not there: what a consumer brings is in CONTRIBUTING.md',
+    'services/some/service.ts declares no watch: take it from ./watch/watch.ts',
+  ]);
+  for (const name of ['some', 'other']) {
+    write(`services/${name}/audit/harms.testing.ts`, '');
+    write(`services/${name}/watch/watch.ts`, '');
+  }
+  const whole = { ...bare, watch: watch! };
+  assert.deepEqual(problems(whole), []);
+  const without = ['services/some/audit/checks.sql is not there, for some-missing'];
+  assert.deepEqual(problems({ ...whole, rules }), without);
+  write('services/some/audit/checks.sql', '-- name: some_late\nSELECT 1\n');
+  assert.deepEqual(problems({ ...whole, rules }), [
+    'services/some/service.ts declares no rule for some-late, of audit/checks.sql',
+    'services/some/audit/checks.sql has no some_missing',
+  ]);
+  for (const name of ['some', 'other']) {
+    write(`services/${name}/audit/checks.sql`, '-- name: some_missing\nSELECT 1\n');
+  }
+  const figures = Object.keys({ ...watch!.counters, ...watch!.gauges });
+  assert.deepEqual(problems({ ...whole, rules }, { ...whole, rules, name: 'other' }), [
+    'services/other/audit/rules.ts names the check some-missing, which is in services/some/audit/rules.ts already',
+    ...figures.map(
+      (name) =>
+        `services/other/watch/watch.ts names the figure ${name}, which is in services/some/watch/watch.ts already`,
+    ),
+  ]);
 });
 
 test('containers run the services’ main files, and answer where the others look for them', () => {

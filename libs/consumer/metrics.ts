@@ -50,7 +50,7 @@ export function earlyGauges(registry: Registry, prefix: string): (early: EarlyEv
   };
 }
 
-/** Registers them under the reader's own prefix, such as `triplock_notifier`. */
+/** Registers them under the reader's own prefix, such as `triplock_auditor`. */
 export function messageMetrics(registry: Registry, prefix: string): MessageMetrics {
   const registers = [registry];
   return {

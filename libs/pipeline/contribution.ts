@@ -35,6 +35,16 @@ export type CounterSource = readonly [metric: string, value?: string];
 /** A metric, and what several replicas that show it have together. */
 export type GaugeSource = readonly [metric: string, together: 'sum' | 'largest'];
 
+/** What waits in a stage of a payment's way, and for whom: by metrics. */
+export type Stage = {
+  title: string;
+  where: string;
+  count: string;
+  age: string;
+  /** In charts of all stages, and what is counted as it leaves the stage. */
+  charted?: { as: string; waits: string; passes: string; passed: string };
+};
+
 /** How a consumer of events is shown to people. */
 export type Watch = {
   /** On the dashboards. */
@@ -45,6 +55,8 @@ export type Watch = {
     duration: { of: string; metric: string };
     /** What left by age, by a label of `<prefix>reaped_total`. */
     reaped: { by: string; legend: string };
+    /** The stages in which a payment waits there, where its partner waits for them. */
+    stages?: readonly Stage[];
   };
   /** Figures of its own, by the names that the console's API has for them. */
   counters: Readonly<Record<string, readonly CounterSource[]>>;

@@ -1,5 +1,5 @@
 import { greatest, halfAndMost, lines, numbers, rate, table, type Dashboard } from './dashboard.ts';
-import { watchedConsumers } from './watched-consumers.ts';
+import { chartedStages, watchedConsumers } from './watched-consumers.ts';
 
 /** Is all well, and if not, where. */
 export const overview: Dashboard = {
@@ -78,14 +78,10 @@ export const overview: Dashboard = {
               expr: 'sum(rate(triplock_dispatcher_events_total{outcome="published"}[$__rate_interval]))',
               legend: 'published',
             },
-            {
-              expr: 'sum(rate(triplock_notifier_events_total{outcome="applied"}[$__rate_interval]))',
-              legend: 'admitted',
-            },
-            {
-              expr: 'sum(rate(triplock_webhook_attempts_total{outcome="delivered"}[$__rate_interval]))',
-              legend: 'delivered',
-            },
+            ...chartedStages.map(({ passes, passed }) => ({
+              expr: `sum(rate(${passes}[$__rate_interval]))`,
+              legend: passed,
+            })),
           ],
         }),
         lines({
@@ -96,8 +92,7 @@ export const overview: Dashboard = {
           queries: [
             greatest('triplock_accepted_oldest_unread_seconds', 'accepted, not in the ledger'),
             greatest('triplock_outbox_oldest_seconds', 'settled, not published'),
-            greatest('triplock_notifier_events_oldest_seconds', 'published, not admitted'),
-            greatest('triplock_webhooks_oldest_waiting_seconds', 'admitted, not delivered'),
+            ...chartedStages.map(({ age, waits }) => greatest(age, waits)),
           ],
         }),
         lines({

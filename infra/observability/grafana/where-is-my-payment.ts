@@ -7,6 +7,7 @@ import {
   type Dashboard,
   type Panel,
 } from './dashboard.ts';
+import { chartedStages, stagesOfConsumers } from './watched-consumers.ts';
 
 const steps = `
 1. Give the id (\`txn_id\`, the id of the API) above: the trace store is searched for it below.
@@ -58,18 +59,9 @@ export const whereIsMyPayment: Dashboard = {
           count: 'triplock_outbox_pending_rows',
           age: 'triplock_outbox_oldest_seconds',
         }),
-        ...stage('4. Published, not admitted', 'in hand at the notifier', {
-          count: 'triplock_notifier_events_in_hand',
-          age: 'triplock_notifier_events_oldest_seconds',
-        }),
-        ...stage('5. Admitted, not delivered', 'for the partner’s server', {
-          count: 'triplock_webhooks_waiting',
-          age: 'triplock_webhooks_oldest_waiting_seconds',
-        }),
-        ...stage('5b. Parked', 'for their partner to set an endpoint', {
-          count: 'triplock_webhooks_parked',
-          age: 'triplock_webhooks_oldest_parked_seconds',
-        }),
+        ...stagesOfConsumers.flatMap(({ title, where, count, age }) =>
+          stage(title, where, { count, age }),
+        ),
       ],
     },
     {
@@ -87,8 +79,7 @@ export const whereIsMyPayment: Dashboard = {
               legend: '2. posted',
             },
             greatest('triplock_outbox_oldest_seconds', '3. final'),
-            greatest('triplock_notifier_events_oldest_seconds', '4. published'),
-            greatest('triplock_webhooks_oldest_waiting_seconds', '5. admitted'),
+            ...chartedStages.map(({ age, as }) => greatest(age, as)),
           ],
         }),
         lines({

@@ -703,3 +703,12 @@ END
 $$;
 REVOKE EXECUTE ON FUNCTION reap_settings FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION reap_settings TO triplock_notifier;
+
+-- Of partners it reads what it signs with and where it sends, and asks and answers for endpoints.
+GRANT USAGE ON SCHEMA partners TO triplock_notifier;
+GRANT SELECT ON partners.partners, partners.live_webhook_endpoints, partners.open_webhook_endpoints,
+  partners.deleted_webhook_endpoints
+TO triplock_notifier;
+GRANT EXECUTE ON FUNCTION partners.take_endpoint_questions, partners.verify_webhook_endpoint,
+  partners.disable_webhook_endpoint, partners.answer_webhook_test
+TO triplock_notifier;

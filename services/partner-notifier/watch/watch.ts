@@ -6,6 +6,38 @@ export const watch = {
     title: 'Notifier',
     duration: { of: 'webhook attempts', metric: 'triplock_webhook_attempt_seconds' },
     reaped: { by: 'what', legend: 'notifier: {{what}}' },
+    stages: [
+      {
+        title: '4. Published, not admitted',
+        where: 'in hand at the notifier',
+        count: 'triplock_notifier_events_in_hand',
+        age: 'triplock_notifier_events_oldest_seconds',
+        charted: {
+          as: '4. published',
+          waits: 'published, not admitted',
+          passes: 'triplock_notifier_events_total{outcome="applied"}',
+          passed: 'admitted',
+        },
+      },
+      {
+        title: '5. Admitted, not delivered',
+        where: 'for the partner’s server',
+        count: 'triplock_webhooks_waiting',
+        age: 'triplock_webhooks_oldest_waiting_seconds',
+        charted: {
+          as: '5. admitted',
+          waits: 'admitted, not delivered',
+          passes: 'triplock_webhook_attempts_total{outcome="delivered"}',
+          passed: 'delivered',
+        },
+      },
+      {
+        title: '5b. Parked',
+        where: 'for their partner to set an endpoint',
+        count: 'triplock_webhooks_parked',
+        age: 'triplock_webhooks_oldest_parked_seconds',
+      },
+    ],
   },
   counters: {
     notified: [['triplock_notifier_events_total', 'applied']],

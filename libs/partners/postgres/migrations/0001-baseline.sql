@@ -692,16 +692,10 @@ FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION make_webhook_endpoint, set_first_webhook_endpoint,
   change_webhook_endpoint, delete_webhook_endpoint, rotate_webhook_secret, ask_webhook_test
 TO triplock_gateway;
--- The notifier signs and sends.
-GRANT USAGE ON SCHEMA partners TO triplock_notifier;
-GRANT SELECT ON partners, live_webhook_endpoints, open_webhook_endpoints, deleted_webhook_endpoints
-TO triplock_notifier;
+-- What whoever signs and sends is granted, its own migrations say.
 REVOKE ALL ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disable_webhook_endpoint,
   answer_webhook_test
 FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disable_webhook_endpoint,
-  answer_webhook_test
-TO triplock_notifier;
 -- The auditor reads everything but secrets.
 GRANT SELECT ON partners, live_webhook_endpoints, deleted_webhook_endpoints, endpoint_wants,
   settlement_batches
