@@ -150,8 +150,8 @@ TO triplock_console;
 
 -- What it may read of the system. It writes nothing there: what operators do is done by the role of
 -- each kind of act.
-GRANT USAGE ON SCHEMA ledger, partners, consumers, notifier, auditor TO triplock_console;
-GRANT SELECT ON ALL TABLES IN SCHEMA ledger, consumers, notifier, auditor TO triplock_console;
+GRANT USAGE ON SCHEMA ledger, partners, consumers, auditor TO triplock_console;
+GRANT SELECT ON ALL TABLES IN SCHEMA ledger, consumers, auditor TO triplock_console;
 GRANT SELECT ON partners.partners, partners.shown_webhook_endpoints, partners.endpoint_tests, partners.acts,
   partners.settlement_batches
 TO triplock_console;
@@ -165,15 +165,12 @@ ON claims.claims TO triplock_console;
 -- What gives back or dismisses what was set aside, and acknowledges a loss: the rows that the
 -- statements of libs/inspect/dead-letter-acts.sql and operator-acts.sql change, and what they
 -- look at for it.
-GRANT USAGE ON SCHEMA ledger, notifier, auditor TO triplock_operator;
+GRANT USAGE ON SCHEMA ledger, auditor TO triplock_operator;
 GRANT SELECT ON ledger.transactions, ledger.outbox, ledger.outbox_horizon TO triplock_operator;
 GRANT UPDATE (due_at) ON ledger.transactions TO triplock_operator;
 GRANT UPDATE (state, parked_reason) ON ledger.outbox TO triplock_operator;
-GRANT SELECT, UPDATE (state, finished_at, first_attempt_at, next_attempt_at) ON notifier.deliveries
-TO triplock_operator;
-GRANT SELECT ON notifier.delivery_attempts TO triplock_operator;
 GRANT SELECT ON auditor.accepted, auditor.accepted_lost, auditor.accepted_refused, auditor.dead_letters,
-  auditor.claims_unaccounted, auditor.waiting_outside, auditor.refused_messages
+  auditor.claims_unaccounted, auditor.waiting_outside
 TO triplock_operator;
 GRANT SELECT, INSERT (act, subject, done_by, why) ON auditor.operator_acts TO triplock_operator;
 GRANT EXECUTE ON FUNCTION auditor.lock_subject(text) TO triplock_operator;

@@ -712,3 +712,18 @@ TO triplock_notifier;
 GRANT EXECUTE ON FUNCTION partners.take_endpoint_questions, partners.verify_webhook_endpoint,
   partners.disable_webhook_endpoint, partners.answer_webhook_test
 TO triplock_notifier;
+
+-- People redrive and dismiss what was given up, by the operator's role, and see what became of every
+-- webhook where there is a console.
+GRANT USAGE ON SCHEMA notifier TO triplock_operator;
+GRANT SELECT, UPDATE (state, finished_at, first_attempt_at, next_attempt_at) ON deliveries
+TO triplock_operator;
+GRANT SELECT ON delivery_attempts TO triplock_operator;
+DO $$
+BEGIN
+  IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'triplock_console') THEN
+    GRANT USAGE ON SCHEMA notifier TO triplock_console;
+    GRANT SELECT ON ALL TABLES IN SCHEMA notifier TO triplock_console;
+  END IF;
+END
+$$;
