@@ -93,7 +93,7 @@ export type PaymentColumn = Exclude<Column, (typeof notOfPayments)[number]>;
 export type FollowUpColumn = Exclude<Column, (typeof notOfFollowUps)[number]>;
 
 /** The columns of a payment. */
-export const paymentColumns: readonly Column[] = without(notOfPayments);
+const paymentColumns: readonly Column[] = without(notOfPayments);
 /** The columns of a refund. */
 const followUpColumns: readonly Column[] = without(notOfFollowUps);
 
