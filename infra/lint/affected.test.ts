@@ -14,12 +14,12 @@ const texts: Readonly<Record<string, string>> = {
   'libs/ledger/migrations/1.sql': '-- a table',
   'libs/ledger/README.md': '# Ledger',
   'libs/ledger/post.test.ts': "import { sql } from './index.ts';\n",
-  'services/settlement-feed/main.ts': "import { euro } from '@triplock/payments';\n",
-  'services/settlement-feed/feed.test.ts': 'export {};\n',
+  'services/outbox-dispatcher/main.ts': "import { euro } from '@triplock/payments';\n",
+  'services/outbox-dispatcher/some.test.ts': 'export {};\n',
   'services/auditor/audit.test.ts': "import { sql } from '@triplock/ledger';\n",
-  'demo/demo.test.ts': "const text = read('services/settlement-feed/main.ts');\n",
+  'demo/demo.test.ts': "const text = read('services/outbox-dispatcher/main.ts');\n",
   'infra/lint/tidy.test.ts': 'export {};\n',
-  'infra/launcher/index.ts': "const program = 'services/settlement-feed/main.ts';\n",
+  'infra/launcher/index.ts': "const program = 'services/outbox-dispatcher/main.ts';\n",
   'infra/launcher/launcher.test.ts': "import { program } from './index.ts';\n",
   'libs/testing/index.ts': "export * from './parts.ts';\n",
   'libs/testing/parts.ts': 'export {};\n',
@@ -44,8 +44,8 @@ test('nothing changed, nothing to test', () => {
 });
 
 test('a project that nobody imports has its own tests, and those that read its files', () => {
-  assert.deepEqual(affected('services/settlement-feed/main.ts'), {
-    own: ['services/settlement-feed/feed.test.ts'],
+  assert.deepEqual(affected('services/outbox-dispatcher/main.ts'), {
+    own: ['services/outbox-dispatcher/some.test.ts'],
     others: ['demo/demo.test.ts', judgesAll],
     of: [],
   });
