@@ -22,7 +22,7 @@ import { databaseUrls } from './provision/database.ts';
 import { shownRights } from './broker-rights.ts';
 import type { Watch } from '@triplock/pipeline';
 import { heapWithin, services } from './service-table.ts';
-import { declarations, isConsumer, type DeclaredService } from './services.ts';
+import { declarations, isConsumer, isWaitedFor, type DeclaredService } from './services.ts';
 import { simulatedStripe } from './stripe.ts';
 import { claimsAt, ledgerAt, settingsOf, type Wiring } from './wiring.ts';
 
@@ -271,7 +271,7 @@ function mountedFolders(declared: readonly DeclaredService[]): string[] {
 }
 
 /** Of 1 024: on a busy machine others go first, as they do natively (processes/start.ts). */
-const sharesBehindOthers = 340;
+const sharesBehindOthers = 110;
 
 function composeService(service: DeclaredService): string[] {
   const { name, memoryMiB, ledger, callsPartners } = service;
@@ -283,7 +283,7 @@ function composeService(service: DeclaredService): string[] {
     `  build: { <<: *image, args: { WORKSPACE: services/${name} } }`,
     `  command: [node, ${[...heapWithin(memoryMiB), 'main.ts'].join(', ')}]`,
     `  mem_limit: ${memoryMiB}m`,
-    ...(isConsumer(service) ? [`  cpu_shares: ${sharesBehindOthers}`] : []),
+    ...(isWaitedFor(service) ? [] : [`  cpu_shares: ${sharesBehindOthers}`]),
     `  volumes: ['for-${name}:/run/triplock:ro']`,
     '  ports:',
     ...ports.map((port) => `    - ${port}`),

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { DeclaredPort } from '@triplock/runtime';
-import { declarations, isConsumer, mainOf } from './services.ts';
+import { declarations, isWaitedFor, mainOf } from './services.ts';
 import { simulator, type StripeAccount } from './stripe.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
 
@@ -13,7 +13,7 @@ export type Service = {
   copies: 'one' | 'replicas';
   /** Whether it has spans; the provider and the partner are not of the pipeline, and have none. */
   isTraced: boolean;
-  /** On a busy machine the others go first: nobody waits for it, and it does more at once later. */
+  /** On a busy machine the others go first. */
   yields: boolean;
   /** What it may have of memory; of a service's container it is the bound. */
   memoryMiB: number;
@@ -126,7 +126,7 @@ export const services: readonly Service[] = [
     main: mainOf(declared),
     copies: declared.copies ?? 'replicas',
     isTraced: true,
-    yields: isConsumer(declared),
+    yields: !isWaitedFor(declared),
     memoryMiB: declared.memoryMiB,
     ports: declared.ports,
     settings: (wiring) => settingsOf(declared, wiring),

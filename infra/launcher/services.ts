@@ -59,7 +59,15 @@ export function mainOf({ name }: Pick<DeclaredService, 'name'>): string {
   return `services/${name}/main.ts`;
 }
 
-/** Whether it works on what was published: everybody who waits for a payment has the answer. */
+/**
+ * Whether partners or people wait for its answers. All others work on what is durable, and do more
+ * of it at once the later they come to it.
+ */
+export function isWaitedFor({ ports }: DeclaredService): boolean {
+  return ports.some(({ use }) => use === 'http');
+}
+
+/** Whether it works on what was published. */
 export function isConsumer({ events }: DeclaredService): boolean {
   return events?.does === 'receive';
 }

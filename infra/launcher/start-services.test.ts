@@ -126,12 +126,12 @@ test('who gives way to others has a lower priority, also where Linux shares out 
   await bringUpServices({ home }, standIns());
   const { 'ingest-gateway-1': gateway, catcher } = readState(homeAt(home)).processes;
   assert.equal(getPriority(gateway!.pid), getPriority());
-  assert.equal(getPriority(catcher!.pid), Math.max(getPriority(), 5));
+  assert.equal(getPriority(catcher!.pid), Math.max(getPriority(), 10));
   const groups = [gateway!, catcher!].map(({ pid }) => `/proc/${pid}/autogroup`);
   if (!groups.every((each) => existsSync(each))) return;
   const [first, behind] = groups.map((each) => readFileSync(each, 'utf8'));
   assert.match(first!, /nice 0$/m);
-  assert.match(behind!, /nice 5$/m);
+  assert.match(behind!, /nice 10$/m);
 });
 
 // How many there are is remembered: from here on there are two.

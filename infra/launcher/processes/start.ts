@@ -90,8 +90,8 @@ function temporaryOf({ home }: Session, { user }: Command): { TMPDIR?: string } 
   return { TMPDIR: home.temporary };
 }
 
-/** A third of the others' share where all have work, and no less than they where there is room. */
-const behindOthers = 5;
+/** A tenth of the others' share where all have work, and no less than they where there is room. */
+const behindOthers = 10;
 /** Linux takes one change of a group's priority from all users, but root, in so much time. */
 const groupPausesMs = 100;
 
