@@ -33,7 +33,10 @@ const loops: readonly string[] = [
   'libs/runtime/loop.ts',
   // Looks for pending transactions that no worker finished in time.
   'services/ledger-worker/resolver.ts',
-  // Asked by each such pass whether the provider is left alone.
+  // Looks each second whether the ledger is on a server that is known.
+  'services/ledger-worker/continuity.ts',
+  'libs/ledger/postgres/continuity.ts',
+  // Asked by each pass of the resolver whether the provider is left alone.
   'libs/provider/circuit-breaker.ts',
   // Renews the dispatcher's leases, measures its backlog, and removes events by age.
   'services/outbox-dispatcher/upkeep.ts',

@@ -106,8 +106,12 @@ function named(paths: readonly string[]): TestFile[] {
 /** @throws UsageError where a project names files and has none of them. */
 function filesOf({ id, root: folder, options }: Plan['tasks'][number]): TestFile[] {
   const { files: globs = ['**/*.test.ts'], lane } = options;
-  const exclude = ['**/node_modules/**'];
-  const paths = globSync([...globs], { cwd: join(root, folder), exclude });
+  const cwd = join(root, folder);
+  const notOurs = ['**/node_modules/**'];
+  // A project within this one has its own task.
+  const within = globSync('*/**/package.json', { cwd, exclude: notOurs }).map(dirname);
+  const exclude = [...notOurs, ...within.map((each) => `${each}/**`)];
+  const paths = globSync([...globs], { cwd, exclude });
   if (paths.length === 0 && options.files !== undefined) {
     throw new UsageError(`${id} has no file ${globs.join(' ')} in ${folder}`);
   }

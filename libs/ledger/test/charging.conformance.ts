@@ -88,7 +88,7 @@ function due(open: Open): void {
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
     await letTimePass();
     const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
-    assert.deepEqual(taken.map(({ kind }) => kind).sort(), ['payment', 'refund']);
+    assert.deepEqual(taken.map(({ kind }) => kind).sort(), ['follow-up', 'payment']);
     assert.ok(
       taken.every((each) => each.kind !== 'unreadable' && each.traceparent === traceparent),
     );
