@@ -1,9 +1,17 @@
-import { globSync, readFileSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { System } from '@triplock/demo';
 import { declarations } from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/command';
-import { loadStatements, openForCommand, statementsIn, type Database } from '@triplock/postgres';
+import { columnLists } from '@triplock/ledger';
+import {
+  loadSql,
+  loadStatements,
+  openForCommand,
+  statementsIn,
+  type Database,
+} from '@triplock/postgres';
 import { describeRig, type Rig } from '../systems.ts';
 import { payModel } from './audit-at-size.ts';
 import { makePayments, type Size } from './many-payments.ts';
@@ -61,10 +69,11 @@ const root = resolve(import.meta.dirname, '../..');
 export function listStatements(): Statement[] {
   return Object.entries(schemas).flatMap(([folder, schema]) => {
     const files = globSync(`${folder}/**/*.sql`, { cwd: root });
-    const own = files.filter((file) => !/migrations\/|auditor\/checks\//.test(file));
+    // The audit's checks, and what services bring to them, read all there is.
+    const own = files.filter((file) => !/migrations\/|auditor\/checks\/|\/audit\//.test(file));
     return own.flatMap((file) => {
       const of = basename(file, '.sql');
-      const text = readFileSync(join(root, file), 'utf8');
+      const text = loadSql(pathToFileURL(join(root, file)).href, basename(file), columnLists);
       const found = statementsIn(text);
       if (found.size === 0) return [{ name: `${of}/${of}`, file, text, schema }];
       return [...found].map(([name, statement]) => {
