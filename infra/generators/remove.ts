@@ -22,8 +22,9 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
   }
   const { name: packageName } = readJson<{ name: string }>(tree, `${folder}/package.json`);
   const others = paths.filter((path) => !path.startsWith(`${folder}/`));
+  const imported = importOf(packageName);
   const importers = others.filter((path) => {
-    return /\.m?[tj]s$/.test(path) && tree.read(path, 'utf8')!.includes(packageName);
+    return /\.m?[tj]s$/.test(path) && imported.test(tree.read(path, 'utf8')!);
   });
   const left = importers.map((path) => ({ path, text: without(tree, path, packageName) }));
   const stuck = left.filter(({ text }) => text === undefined).map(({ path }) => path);
@@ -49,6 +50,11 @@ function isGuard(tree: Tree, folder: string): boolean {
   return /^ {2}(?:claims: 'takes'|ledger: '(?:posts|publishes|audits)'),$/m.test(declaration);
 }
 
+/** That a file imports a package, or a part of it, by whatever way. */
+function importOf(packageName: string): RegExp {
+  return new RegExp(`(?:from|import\\(?) ?['"]${packageName}(?:/[^'"]*)?['"]`);
+}
+
 /**
  * A file without its imports of a package, and without the lines of lists that stand for what it
  * imported. `undefined` when it does something else with it.
@@ -59,18 +65,13 @@ function without(tree: Tree, path: string, packageName: string): string | undefi
     `^import (?:type )?\\{([^}]*)\\} from ['"]${packageName}(?:/[^'"]*)?['"];\\n`,
     'gm',
   );
-  const names = [...text.matchAll(importOfIt)].flatMap(([, list]) =>
-    list!.split(',').map((each) => each.trim().split(' ').at(-1)!),
-  );
-  const inLists = names
-    .filter((each) => each !== '')
-    .map((each) => new RegExp(`^ +(?:'?[\\w-]+'?: )?${each},\\n`, 'gm'));
+  const names = [...text.matchAll(importOfIt)]
+    .flatMap(([, list]) => list!.split(',').map((each) => each.trim().split(' ').at(-1)!))
+    .filter((each) => each !== '');
+  const inLists = names.map((each) => new RegExp(`^ +(?:'?[\\w-]+'?: )?${each},\\n`, 'gm'));
   const left = [importOfIt, ...inLists].reduce((rest, each) => rest.replaceAll(each, ''), text);
-  const words = [
-    packageName,
-    ...names.filter((each) => each !== '').map((each) => `\\b${each}\\b`),
-  ];
-  return words.some((word) => new RegExp(word).test(left)) ? undefined : left;
+  const words = names.map((each) => new RegExp(`\\b${each}\\b`));
+  return [importOf(packageName), ...words].some((each) => each.test(left)) ? undefined : left;
 }
 
 function dropDependency(tree: Tree, path: string, packageName: string): void {
