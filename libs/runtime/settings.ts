@@ -74,6 +74,27 @@ export function isSet(environment: NodeJS.ProcessEnv, name: string): boolean {
   return [name, `${name}_FILE`].some((each) => (environment[each]?.trim() ?? '') !== '');
 }
 
+/** What is missing of what a choice, such as `CLAIMS=redis`, cannot do without. */
+export function missingFor(
+  choice: string,
+  { environment, needs }: { environment: NodeJS.ProcessEnv; needs: readonly string[] },
+): string[] {
+  return needs
+    .filter((name) => !isSet(environment, name))
+    .map((name) => `${name} is missing: ${choice} needs it`);
+}
+
+type Together<Each> = (Each extends unknown ? (one: Each) => void : never) extends (
+  all: infer All,
+) => void
+  ? All
+  : never;
+
+/** Several tables, or what is said of their settings, as one. */
+export function together<Each extends object>(several: readonly Each[]): Together<Each> {
+  return Object.assign({}, ...several) as Together<Each>;
+}
+
 function textOf(
   environment: NodeJS.ProcessEnv,
   name: string,

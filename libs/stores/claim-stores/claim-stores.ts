@@ -11,11 +11,12 @@ import { hybridStore } from '@triplock/claims-hybrid';
 import { postgresStore } from '@triplock/claims-postgres';
 import {
   integer,
-  isSet,
+  missingFor,
   oneOf,
   readSettings,
   refusedInProduction,
   text,
+  together,
   withDefault,
   type Logger,
   type PartDeclaration,
@@ -40,14 +41,9 @@ export type KeepingStore = Exclude<ClaimStoreName, 'none'>;
 /** A server that some store consists of. */
 export type ClaimPart = Listed[ClaimStoreName]['parts'][number];
 
-/** Of all stores together. */
-type All<Each> = (Each extends unknown ? (one: Each) => void : never) extends (all: infer T) => void
-  ? T
-  : never;
-type OwnSettings = All<Listed[KeepingStore]['settings']>;
-
 const names = Object.keys(claimStores) as [ClaimStoreName, ...ClaimStoreName[]];
 const stores: readonly ClaimStore[] = Object.values(claimStores);
+const ownSettings = together(Object.values(claimStores).map(({ settings }) => settings));
 
 /** The servers that stores bring along. */
 export const claimParts = stores.flatMap(
@@ -64,7 +60,7 @@ export const keepingStores = names.filter((name) => name !== 'none') as [
 export const claimStoreSettings = {
   CLAIMS: withDefault(oneOf(keepingStores), 'redis'),
   CLAIM_NAMESPACE: withDefault(text, 'triplock'),
-  ...(Object.assign({}, ...stores.map(({ settings }) => settings)) as OwnSettings),
+  ...ownSettings,
 };
 
 /** Settings of every service that takes or reads claims, for its settings table. */
@@ -99,7 +95,7 @@ export const claimStoreAdvice = Object.fromEntries(
   stores
     .flatMap(({ advice }) => Object.entries<string>(advice))
     .map(([setting, what]) => [setting, `${what}${whoNeeds(setting)}`]),
-) as Readonly<Record<keyof OwnSettings, string>>;
+) as Readonly<Record<keyof typeof ownSettings, string>>;
 
 function whoNeeds(setting: string): string {
   const needing = names.filter((name) => storeNamed(name).needs.claims.includes(setting));
@@ -116,16 +112,14 @@ export function missingForClaims(
   // Another name is malformed, which the table says.
   const name = names.find((each) => each === named);
   if (name === undefined) return [];
-  return neededBy(name, use)
-    .filter((setting) => !isSet(environment, setting))
-    .map((setting) => `${setting} is missing: CLAIMS=${name} needs it`);
+  return missingFor(`CLAIMS=${name}`, { environment, needs: neededBy(name, use) });
 }
 
 /** The settings that a store cannot do without. */
 export function neededBy(
   name: ClaimStoreName,
   use: keyof ClaimStore['needs'],
-): readonly (keyof OwnSettings)[] {
+): readonly (keyof typeof ownSettings)[] {
   return claimStores[name].needs[use];
 }
 

@@ -9,9 +9,10 @@ import {
 import { spannerLedgerStore } from '@triplock/ledger-spanner';
 import type { Database } from '@triplock/postgres';
 import {
-  isSet,
+  missingFor,
   oneOf,
   readSettings,
+  together,
   withDefault,
   type PartDeclaration,
   type SettingsOf,
@@ -29,16 +30,11 @@ export type LedgerStoreName = keyof Listed;
 /** A server that some store consists of. */
 export type LedgerPart = Listed[LedgerStoreName]['parts'][number];
 
-/** Of all stores together. */
-type All<Each> = (Each extends unknown ? (one: Each) => void : never) extends (all: infer T) => void
-  ? T
-  : never;
-type OwnSettings = All<Listed[LedgerStoreName]['settings']>;
-
 /** The names of all stores, the usual one first. */
 export const ledgerStoreNames = Object.keys(listed) as [LedgerStoreName, ...LedgerStoreName[]];
 const [usual] = ledgerStoreNames;
 const stores: readonly LedgerStore[] = Object.values(listed);
+const ownSettings = together(Object.values(listed).map(({ settings }) => settings));
 
 /** The servers that a store consists of. */
 export function partsOfLedger(name: LedgerStoreName): readonly LedgerPart[] {
@@ -54,13 +50,13 @@ export const ledgerParts = stores.flatMap(
 export const ledgerSettings = {
   /** Where the ledger and its outbox are kept. */
   LEDGER_STORE: withDefault(oneOf(ledgerStoreNames), usual),
-  ...(Object.assign({}, ...stores.map(({ settings }) => settings)) as OwnSettings),
+  ...ownSettings,
 };
 
 /** The settings as read. */
 export type LedgerSettings = SettingsOf<typeof ledgerSettings>;
 /** A setting that some store cannot do without. */
-export type NeededForLedger = keyof OwnSettings;
+export type NeededForLedger = keyof typeof ownSettings;
 
 /** What to give for a setting that some store needs. */
 export const ledgerStoreAdvice = Object.assign(
@@ -85,9 +81,7 @@ export function missingForLedger(environment: NodeJS.ProcessEnv): string[] {
   // Another name is malformed, which the table says.
   const name = ledgerStoreNames.find((each) => each === environment['LEDGER_STORE']?.trim());
   if (name === undefined) return [];
-  return ledgerStoreNamed(name)
-    .needs.filter((setting) => !isSet(environment, setting))
-    .map((setting) => `${setting} is missing: LEDGER_STORE=${name} needs it`);
+  return missingFor(`LEDGER_STORE=${name}`, { environment, needs: neededForLedger(name) });
 }
 
 /** The settings that a store cannot do without. */
