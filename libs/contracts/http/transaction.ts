@@ -15,3 +15,8 @@ export const transactionSchemas: Readonly<Record<TransactionKind, TransactionSch
   },
   ...followUpSchemas,
 };
+
+/** What the OpenAPI document calls what is shown of a kind: `Payment`. */
+export function schemaNameOf(kind: TransactionKind): string {
+  return kind.charAt(0).toUpperCase() + kind.slice(1);
+}

@@ -1,8 +1,15 @@
-import { eventTypes, type EventType, type JsonObject, type JsonValue } from '@triplock/payments';
+import {
+  eventTypes,
+  type EventType,
+  type JsonObject,
+  type JsonValue,
+  type TransactionKind,
+} from '@triplock/payments';
 import { Compile, Type, type Static, type TObject } from '../schema.ts';
 import { shownTime, toldActionSchema, withoutControls } from './fields.ts';
 import { paymentSchema } from './payment.ts';
 import type { FieldProblem } from './problem.ts';
+import { schemaNameOf } from './transaction.ts';
 import { explainBody, fieldProblem } from './validation.ts';
 
 /** Longer than any URL that receives webhooks, and short enough to store and show. */
@@ -211,9 +218,8 @@ export const webhookBodySchemas: Readonly<Record<string, object>> = {
   ...Object.fromEntries(
     eventTypes.map((type) => {
       if (type === 'payment.key_conflict') return [type, webhookBody(type, keyConflict)];
-      const [kind] = type.split('.') as [string];
-      const object = kind.charAt(0).toUpperCase() + kind.slice(1);
-      const shown = { $ref: `#/components/schemas/${object}` };
+      const [kind] = type.split('.') as [TransactionKind];
+      const shown = { $ref: `#/components/schemas/${schemaNameOf(kind)}` };
       const data = special[type] ?? shown;
       return [type, webhookBody(type, data, { sequence: { type: 'integer', minimum: 1 } })];
     }),

@@ -6,6 +6,7 @@ import {
   problemSchema,
   redeliveryRequestSchema,
   settlementListSchema,
+  schemaNameOf,
   settlementSchema,
   transactionSchemas,
   webhookDeliveryListSchema,
@@ -20,6 +21,7 @@ import {
   webhookSecretSchema,
   webhookTestSchema,
 } from '@triplock/contracts';
+import { transactionKinds } from '@triplock/payments';
 import { createDocument, documentAnswer, type HttpDocument } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
@@ -57,9 +59,9 @@ const schemas = {
 
 /** `RefundRequest`, `AcceptedRefund` and `Refund`, and so of each kind. */
 function schemasOfTransactions() {
-  const each = Object.entries(transactionSchemas).flatMap(([kind, schemasOf]) => {
-    const name = kind.charAt(0).toUpperCase() + kind.slice(1);
-    const { request, accepted, shown } = schemasOf;
+  const each = transactionKinds.flatMap((kind) => {
+    const name = schemaNameOf(kind);
+    const { request, accepted, shown } = transactionSchemas[kind];
     return [
       [`${name}Request`, request],
       [`Accepted${name}`, accepted],

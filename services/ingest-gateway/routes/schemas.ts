@@ -1,13 +1,8 @@
-import { problemCodes, type ProblemCode } from '@triplock/contracts';
+import { problemCodes, schemaNameOf, type ProblemCode } from '@triplock/contracts';
 import type { TransactionKind } from '@triplock/payments';
 
 /** What the OpenAPI document says alike of several routes. */
 type What = TransactionKind;
-
-/** The schema of a kind, as http/openapi.ts names it: `Payment`. */
-function schemaOf(what: What): string {
-  return what.charAt(0).toUpperCase() + what.slice(1);
-}
 
 /** The header of every request that takes effect once per key. */
 export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery' | 'endpoint'): object {
@@ -43,7 +38,7 @@ export function acceptedResponse(what: What): object {
       Location: { type: 'string', description: `Where to read the ${what}.` },
       ...replayedHeader,
     },
-    content: { 'application/json': { schema: { $ref: `Accepted${schemaOf(what)}#` } } },
+    content: { 'application/json': { schema: { $ref: `Accepted${schemaNameOf(what)}#` } } },
   };
 }
 
@@ -87,7 +82,7 @@ export function foundResponse(what: What): object {
     headers: {
       'Preference-Applied': { type: 'string', description: 'The `wait` that was honoured.' },
     },
-    content: { 'application/json': { schema: { $ref: `${schemaOf(what)}#` } } },
+    content: { 'application/json': { schema: { $ref: `${schemaNameOf(what)}#` } } },
   };
 }
 
@@ -102,7 +97,7 @@ export function pageResponse(what: What): object {
           required: ['object', 'data', 'has_more'],
           properties: {
             object: { type: 'string', const: 'list' },
-            data: { type: 'array', items: { $ref: `${schemaOf(what)}#` } },
+            data: { type: 'array', items: { $ref: `${schemaNameOf(what)}#` } },
             has_more: { type: 'boolean', description: 'whether there is a page behind this one' },
           },
           additionalProperties: false,
