@@ -22,7 +22,7 @@ trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null || true; [ -z "$pid" ] || wait "$
 cd "$folder"
 
 cat >pom.xml <<'XML'
-<project xmlns="http://maven.apache.org/POM/4.0.0">
+<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>finding</groupId><artifactId>finding</artifactId><version>1</version>
   <dependencies>

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { isCopied } from '@triplock/ledgers';
 import { eventually, stripeControl } from '@triplock/testing';
@@ -45,6 +45,13 @@ async function auditIsGreen(): Promise<void> {
 }
 
 const workers = () => on.system.services.filter(({ service }) => service === 'ledger-worker');
+
+/** One that follows; skips the test and gives nothing where the ledger has none. */
+async function aStandby(context: TestContext) {
+  if (isCopied(on.system.ledger)) return void context.skip('its ledger does not fail over');
+  const standby = await attachStandby(context, on.system);
+  return standby === 'out of reach' ? void context.skip('PostgreSQL is in a container') : standby;
+}
 
 /** What the workers say of their ledger when they are asked whether they are ready. */
 function readinessOfWorkers(): Promise<string[]> {
@@ -116,9 +123,8 @@ async function disputeOf(id: string): Promise<{ amount: bigint; sequence: number
 }
 
 test('when PostgreSQL fails over to a standby that lacks nothing but what the provider reports only once, services go on by themselves, and ask for that', async (context) => {
-  if (isCopied(on.system.ledger)) return context.skip('its ledger does not fail over');
-  const standby = await attachStandby(context, on.system);
-  if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
+  const standby = await aStandby(context);
+  if (standby === undefined) return;
   const before = await Promise.all([pay(), pay({ payment_method: 'pm_card_visa' })]);
   const [, card] = before;
   await untilTold('payment.succeeded', before);
@@ -141,9 +147,8 @@ test('when PostgreSQL fails over to a standby that lacks nothing but what the pr
 });
 
 test('when PostgreSQL fails over to a standby that lacks what was posted and not told yet, services post it again by themselves', async (context) => {
-  if (isCopied(on.system.ledger)) return context.skip('its ledger does not fail over');
-  const standby = await attachStandby(context, on.system);
-  if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
+  const standby = await aStandby(context);
+  if (standby === undefined) return;
   const setBacks = async () => {
     const rows = await on.look.database.query('SELECT FROM ledger.rewinds WHERE NOT disputes_only');
     return rows.length;
@@ -178,9 +183,8 @@ test('when PostgreSQL fails over to a standby that lacks what was posted and not
 });
 
 test('when PostgreSQL fails over to a standby that lacks what consumers had applied, they are told again', async (context) => {
-  if (isCopied(on.system.ledger)) return context.skip('its ledger does not fail over');
-  const standby = await attachStandby(context, on.system);
-  if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
+  const standby = await aStandby(context);
+  if (standby === undefined) return;
   const consumers = ['partner-notifier', 'settlement-feed', 'auditor'];
   const ids: string[] = [];
   await whileStill(consumers, async () => {
@@ -198,9 +202,8 @@ test('when PostgreSQL fails over to a standby that lacks what consumers had appl
 });
 
 test('when PostgreSQL fails over to a standby that lacks what was told, services that stay up decide nothing before a rewind, and contradict nothing', async (context) => {
-  if (isCopied(on.system.ledger)) return context.skip('its ledger does not fail over');
-  const standby = await attachStandby(context, on.system);
-  if (standby === 'out of reach') return context.skip('PostgreSQL is in a container');
+  const standby = await aStandby(context);
+  if (standby === undefined) return;
   const webhooks = followArrivals(on.system.catcher);
   context.after(() => webhooks.stop());
   const [transfer, card] = await Promise.all([pay(), pay({ payment_method: 'pm_card_visa' })]);

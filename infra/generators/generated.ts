@@ -18,9 +18,9 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
   ];
 }
 
-/** TypeScript and tables as they are written here. */
+/** Code and tables as they are written here. */
 export async function formatted({ path, text }: GeneratedFile): Promise<GeneratedFile> {
-  if (!/\.(ts|md)$/.test(path)) return { path, text };
+  if (!/\.(ts|mjs|md)$/.test(path)) return { path, text };
   const filepath = join(root, path);
   return { path, text: await format(text, { ...(await resolveConfig(filepath)), filepath }) };
 }

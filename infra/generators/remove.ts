@@ -1,6 +1,5 @@
 import { formatFiles, readJson, updateJson, type GeneratorCallback, type Tree } from '@nx/devkit';
-import { refusalOf } from './names.mjs';
-import { pathsOf, RefusedName } from './names.ts';
+import { pathsOf, RefusedName, refuseName } from './names.ts';
 import { settle } from './service.ts';
 
 /**
@@ -11,9 +10,7 @@ import { settle } from './service.ts';
  * nothing is changed then.
  */
 export async function remove(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
-  const paths = pathsOf(tree);
-  const refusal = refusalOf('remove', name, paths);
-  if (refusal !== undefined) throw new RefusedName(refusal);
+  refuseName(tree, 'remove', name);
   const folder = ['services', 'libs/stores']
     .map((parent) => `${parent}/${name}`)
     .find((each) => tree.isFile(`${each}/package.json`))!;
@@ -21,7 +18,7 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
     throw new RefusedName(`'${name}' is a guard of the pipeline, which does not stand without it`);
   }
   const { name: packageName } = readJson<{ name: string }>(tree, `${folder}/package.json`);
-  const others = paths.filter((path) => !path.startsWith(`${folder}/`));
+  const others = pathsOf(tree).filter((path) => !path.startsWith(`${folder}/`));
   const imported = importOf(packageName);
   const importers = others.filter((path) => {
     return /\.m?[tj]s$/.test(path) && imported.test(tree.read(path, 'utf8')!);

@@ -56,7 +56,7 @@ export function volumesOfParts(): string[] {
 
 /** What look-first.mjs looks for, as its source: it runs where no package is installed. */
 export function partsToLookFor(): string[] {
-  return declaredParts.flatMap((part) => {
+  return declaredParts.map((part) => {
     const { name, title, given, program } = part;
     const isAmong = (parts: readonly string[]) => parts.includes(name);
     const whole = {
@@ -68,11 +68,11 @@ export function partsToLookFor(): string[] {
       ledger: ledgerStores.filter((ledger) => isAmong(partsForStores({ ledger }))),
       ...(program.from === 'gcloud SDK' && { program: lookedFor(part, program) }),
     };
-    return linesOf(whole);
+    return `${JSON.stringify(whole)},`;
   });
 }
 
-function lookedFor({ title }: DeclaredPart, program: ProgramInSdk): Lookable {
+function lookedFor({ title }: DeclaredPart, program: ProgramInSdk) {
   const { file, only, component, debian } = program;
   const install = `gcloud components install ${component} (of the apt packages: apt install ${debian})`;
   const instead = `Google ships it for ${only.name} alone: --parts docker takes its image`;
@@ -80,26 +80,6 @@ function lookedFor({ title }: DeclaredPart, program: ProgramInSdk): Lookable {
   const ways = { linux: how('linux'), darwin: how('darwin') };
   return { title: `the gcloud SDK with its ${title}`, ...ways, file, platform: only.platform };
 }
-
-type Lookable = { readonly [name: string]: string | readonly string[] | Lookable };
-
-/** An object of an array, as Prettier has it. */
-function linesOf(object: Lookable): string[] {
-  const fields = Object.entries(object).flatMap(([name, value]) => {
-    if (typeof value === 'object' && !Array.isArray(value)) {
-      const [, ...lines] = linesOf(value as Lookable);
-      return [`${name}: {`, ...lines];
-    }
-    const texts = [value].flat().map((text) => `'${String(text)}'`);
-    const written = Array.isArray(value) ? `[${texts.join(', ')}]` : texts.join('');
-    const line = `${name}: ${written},`;
-    return line.length <= lineWidth ? [line] : [`${name}:`, `  ${written},`];
-  });
-  return ['{', ...fields.map((line) => `  ${line}`), '},'];
-}
-
-/** Without what they are indented by. */
-const lineWidth = 92;
 
 /** Components of the gcloud SDK for a machine that runs all tests. */
 export function componentsOfSdk(): string[] {

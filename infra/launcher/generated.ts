@@ -22,7 +22,13 @@ import { databaseUrls } from './provision/database.ts';
 import { shownRights } from './broker-rights.ts';
 import type { Watch } from '@triplock/pipeline';
 import { heapWithin, services } from './service-table.ts';
-import { declarations, isConsumer, isWaitedFor, type DeclaredService } from './services.ts';
+import {
+  declarations,
+  isConsumer,
+  isWaitedFor,
+  subscriptionsOf,
+  type DeclaredService,
+} from './services.ts';
 import { simulatedStripe } from './stripe.ts';
 import { claimsAt, ledgerAt, settingsOf, type Wiring } from './wiring.ts';
 
@@ -187,10 +193,6 @@ function prefixOf({ metrics: [first] }: Pick<DeclaredService, 'metrics'>): strin
   return first ?? '';
 }
 
-function subscriptionsOf(declared: readonly DeclaredService[]): string[] {
-  return declared.flatMap(({ events }) => (events?.does === 'receive' ? events.subscription : []));
-}
-
 /** The entries of an object of TypeScript. */
 function entriesOf(object: object = {}): string[] {
   return Object.entries(object).map(([name, value]) => `'${name}': ${JSON.stringify(value)},`);
@@ -202,7 +204,7 @@ function checksOf(clone: string, name: string): string[] {
   return [...text.slice(text.indexOf('-- name: ')).trimEnd().split('\n'), ''];
 }
 
-/** The same of what stores declare, in files that name no service. */
+/** The files of which a part is made of what stores declare, and that name no service. */
 export function filesOfStores(clone = cloneFolder): GeneratedFile[] {
   const file = filledIn(clone);
   return [

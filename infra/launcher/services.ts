@@ -72,10 +72,13 @@ export function isConsumer({ events }: DeclaredService): boolean {
   return events?.does === 'receive';
 }
 
+/** What the consumers among some services subscribe to. */
+export function subscriptionsOf(declared: readonly DeclaredService[]): string[] {
+  return declared.flatMap(({ events }) => (events?.does === 'receive' ? events.subscription : []));
+}
+
 /** Every subscription. */
-export const subscriptionNames = declarations.flatMap(({ events }) =>
-  events?.does === 'receive' ? [events.subscription as SubscriptionName] : [],
-);
+export const subscriptionNames = subscriptionsOf(declarations) as SubscriptionName[];
 
 /** Every consumer group, once. */
 export const groupNames = [
