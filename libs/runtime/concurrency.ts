@@ -210,14 +210,26 @@ export function openSlots(slotsMax: number): Slots {
  */
 export function shareReads<Key = void, Value = unknown>(
   read: (key: Key) => Promise<Value>,
-  { apartMs = 0 }: { apartMs?: number } = {},
+  apart: { apartMs?: number } = {},
 ): (key: Key) => Promise<Value> {
+  const share = openSharedReads<Key, Value>(apart);
+  return (key) => share(key, () => read(key));
+}
+
+/**
+ * The same where whoever asks brings how to read: what two ask for by one key must be the same, and
+ * is read as the first of them does it.
+ */
+export function openSharedReads<Key, Value>({ apartMs = 0 }: { apartMs?: number } = {}): (
+  key: Key,
+  read: () => Promise<Value>,
+) => Promise<Value> {
   const underWay = new Map<Key, Promise<unknown>>();
   const next = new Map<Key, Promise<Value>>();
 
-  const begin = (key: Key): Promise<Value> => {
+  const begin = (key: Key, read: () => Promise<Value>): Promise<Value> => {
     next.delete(key);
-    const answer = read(key);
+    const answer = read();
     // Before it leaves, whoever came meanwhile is in `next`: two are never under way.
     const ended = Promise.allSettled(apartMs > 0 ? [answer, delay(apartMs)] : [answer]);
     underWay.set(
@@ -227,12 +239,12 @@ export function shareReads<Key = void, Value = unknown>(
     return answer;
   };
 
-  return (key) => {
+  return (key, read) => {
     const waiting = next.get(key);
     if (waiting !== undefined) return waiting;
     const before = underWay.get(key);
-    if (before === undefined) return begin(key);
-    const answer = before.then(() => begin(key));
+    if (before === undefined) return begin(key, read);
+    const answer = before.then(() => begin(key, read));
     next.set(key, answer);
     return answer;
   };

@@ -75,5 +75,8 @@ export type Turns = {
   take<Result>(turn: Turn, work: () => Promise<Result>): Promise<Result>;
 };
 
-/** Whose turn it is, what for in words, and how long waiting and work may take together. */
-export type Turn = { partnerId: PartnerId; what: string; withinMs: number };
+/**
+ * Whose turn it is, what for in words, and how long waiting and work may take together. Who asks
+ * for the `same` while others of the partner wait for it shares their turn, and what comes of it.
+ */
+export type Turn = { partnerId: PartnerId; what: string; withinMs: number; same?: string };

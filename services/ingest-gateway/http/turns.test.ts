@@ -15,19 +15,20 @@ function someTurns(limits = { atOnce: 4, perPartner: 2, waitingMax: 5 }) {
   const turns = openTurns(limits);
   const begun: string[] = [];
   const ends = new Map<string, () => void>();
+  const hold = async (name: string) => {
+    begun.push(name);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    ends.set(name, resolve);
+    await promise;
+    return name;
+  };
   const ask = (partnerId: PartnerId, name: string) =>
-    turns.take({ partnerId, what, withinMs }, async () => {
-      begun.push(name);
-      const { promise, resolve } = Promise.withResolvers<void>();
-      ends.set(name, resolve);
-      await promise;
-      return name;
-    });
+    turns.take({ partnerId, what, withinMs }, () => hold(name));
   const end = async (name: string) => {
     ends.get(name)!();
     await nextTurn();
   };
-  return { turns, begun, ask, end };
+  return { turns, begun, ask, hold, end };
 }
 
 const refusedWith = (code: string) => (error: unknown) =>
@@ -106,3 +107,29 @@ test('work that is late or fails keeps its turn until it is over, and no longer'
   await end('a1');
   assert.equal(await after, 'a1');
 });
+
+test('equal reads of one partner that wait together are one, and none is older than its question', async () => {
+  const { turns, begun, end } = someReads();
+  const first = turns.read(acme, 'balance');
+  await nextTurn();
+  const [second, third] = [turns.read(acme, 'balance'), turns.read(acme, 'balance')];
+  const others = [turns.read(globex, 'balance'), turns.read(acme, 'list')];
+  await nextTurn();
+  assert.deepEqual(begun, ['acme balance 1', 'globex balance 2', 'acme list 3']);
+  await end('acme balance 1');
+  assert.equal(await first, 'acme balance 1');
+  assert.deepEqual(begun.slice(3), ['acme balance 4'], 'who came meanwhile gets a new one');
+  for (const name of begun.slice(1)) await end(name);
+  assert.deepEqual(await Promise.all([second, third]), ['acme balance 4', 'acme balance 4']);
+  assert.deepEqual(await Promise.all(others), ['globex balance 2', 'acme list 3']);
+});
+
+/** Turns of reads, each of which is named by its place among those that were begun. */
+function someReads() {
+  const { turns, begun, end, hold } = someTurns();
+  const read = (partnerId: PartnerId, same: string) =>
+    turns.take({ partnerId, what, withinMs, same }, () =>
+      hold(`${partnerId} ${same} ${begun.length + 1}`),
+    );
+  return { turns: { read }, begun, end };
+}

@@ -74,7 +74,7 @@ export function addListRoutes(app: FastifyInstance, gateway: Gateway): void {
 
 /** What asking for a page gives. */
 type PageOutcome =
-  | { outcome: 'page'; data: JsonObject[]; hasMore: boolean }
+  | { outcome: 'page'; body: string }
   /** Nobody's, or another partner's. */
   | { outcome: 'unknown-cursor' }
   /** The refunds of nobody's payment, or of another partner's. */
@@ -96,7 +96,7 @@ async function paymentsOf({ ledger }: Gateway, request: FastifyRequest): Promise
   const listed = await ledger.list({ partnerId, limit, after, status, reference });
   if (listed.outcome === 'unknown-cursor') return listed;
   const { payments, hasMore } = listed;
-  return { outcome: 'page', data: payments.map(renderPayment), hasMore };
+  return pageOf(payments.map(renderPayment), hasMore);
 }
 
 /** @throws Problem when the path names no payment, or that points at every wrong parameter. */
@@ -112,7 +112,15 @@ async function refundsOf(gateway: Gateway, request: FastifyRequest): Promise<Pag
   const listed = await gateway.refunds.listOf({ paymentId, partnerId, limit, after });
   if (listed.outcome === 'unknown-cursor') return listed;
   const { refunds, hasMore } = listed;
-  return { outcome: 'page', data: refunds.map(renderFollowUp), hasMore };
+  return pageOf(refunds.map(renderFollowUp), hasMore);
+}
+
+/** Rendered once for all who share it. */
+function pageOf(data: readonly JsonObject[], hasMore: boolean): PageOutcome {
+  return {
+    outcome: 'page',
+    body: JSON.stringify({ object: 'list', data, has_more: hasMore }),
+  };
 }
 
 /** Answers with a page; a store that does not answer in time is a 503. */
@@ -121,9 +129,9 @@ async function list(
   reply: FastifyReply,
   { page, cursorIs }: { page: () => Promise<PageOutcome>; cursorIs: string },
 ): Promise<FastifyReply> {
-  const { partnerId, id: requestId } = reply.request;
+  const { partnerId, id: requestId, url: same } = reply.request;
   const outcome = await turns
-    .take({ partnerId, what: 'listing', withinMs }, page)
+    .take({ partnerId, what: 'listing', withinMs, same }, page)
     .catch((error: unknown) => {
       if (error instanceof Problem) throw error;
       logger.warn({ err: error, partnerId, requestId }, 'list failed');
@@ -131,11 +139,8 @@ async function list(
     });
   metrics.lists.count(outcome.outcome);
   switch (outcome.outcome) {
-    case 'page': {
-      const { data, hasMore } = outcome;
-      const body = JSON.stringify({ object: 'list', data, has_more: hasMore });
-      return reply.code(200).type('application/json').send(body);
-    }
+    case 'page':
+      return reply.code(200).type('application/json').send(outcome.body);
     case 'unknown-cursor': {
       const detail = `expected the id of ${cursorIs} that was listed before`;
       throw incorrectParameters([{ pointer: '#/starting_after', detail }]);

@@ -196,12 +196,17 @@ function noDelivery(): Problem {
   return new Problem('not_found', 'There is no such webhook delivery.');
 }
 
+// A window locks and looks through the partner's deliveries, which costs the database as much as
+// ten payments.
+const windowCost = { tokens: 10 };
+
 /**
  * `POST /v1/webhook-deliveries/redeliver`. Its claim is the act's own row: see `redeliver_window`.
  */
 function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
   const { deliveries, logger } = gateway;
-  app.post(`${path}/redeliver`, { schema: redeliverWindowSchema }, async (request, reply) => {
+  const options = { schema: redeliverWindowSchema, config: windowCost };
+  app.post(`${path}/redeliver`, options, async (request, reply) => {
     const order = orderOf(request);
     const { partnerId, id: requestId } = request;
     const done = await askStore(gateway, { request, what: 'redelivering a window' }, () =>
