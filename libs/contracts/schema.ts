@@ -38,7 +38,9 @@ const schema = <Schema extends TSchema>(fields: object): Schema => fields as Sch
 /** The constructors of the schemas that are used here; each gives what JSON Schema 2020-12 says. */
 export const Type = {
   String: (options?: TStringOptions) => schema<TString>({ type: 'string', ...options }),
-  Integer: (options?: TNumberOptions) => schema<TInteger>({ type: 'integer', ...options }),
+  /** Of 64 bits unless it says otherwise: without a word of it generated clients take 32. */
+  Integer: (options?: TNumberOptions) =>
+    schema<TInteger>({ type: 'integer', format: 'int64', ...options }),
   Boolean: (options?: TSchemaOptions) => schema<TBoolean>({ type: 'boolean', ...options }),
   Null: (options?: TSchemaOptions) => schema<TNull>({ type: 'null', ...options }),
   Literal: <const Value extends TLiteralValue>(value: Value, options?: TSchemaOptions) =>

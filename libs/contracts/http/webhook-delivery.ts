@@ -73,6 +73,7 @@ export const webhookDeliverySchema = Type.Object(
     attempts: Type.Integer({ minimum: 0, description: 'attempts begun' }),
     last_status: Type.Unsafe<number | null>({
       type: ['integer', 'null'],
+      format: 'int32',
       description: "your server's last answer; null when there was none",
     }),
     last_error: Type.Unsafe<string | null>({

@@ -118,7 +118,7 @@ export const webhookEndpointListSchema = Type.Object(
   {
     object: Type.Literal('list'),
     data: Type.Array(Type.Unsafe<object>({ $ref: 'WebhookEndpoint#' })),
-    has_more: Type.Literal(false, { description: 'all of them are on the one page' }),
+    has_more: Type.Boolean({ description: 'false: all of them are on the one page' }),
   },
   { additionalProperties: false },
 );
@@ -138,6 +138,7 @@ export const webhookTestSchema = Type.Object(
     }),
     status: Type.Unsafe<number | null>({
       type: ['integer', 'null'],
+      format: 'int32',
       description: "your server's answer; null when there was none",
     }),
     took_ms: Type.Integer({ minimum: 0 }),
@@ -173,7 +174,7 @@ const keyConflict = {
     id: { type: 'string', format: 'uuid' },
     object: { type: 'string' },
     fingerprint: { type: 'string' },
-    amount: { type: 'integer' },
+    amount: Type.Integer(),
     currency: { type: 'string' },
   },
 };
@@ -184,7 +185,6 @@ const requiresAction = Type.Object(
   {
     ...fieldsOfPending,
     status: Type.Literal('pending'),
-    settled_at: Type.Null(),
     next_action: toldActionSchema,
   },
   { additionalProperties: false, description: 'the payment, as it waits for its customer' },
@@ -221,7 +221,7 @@ export const webhookBodySchemas: Readonly<Record<string, object>> = {
       const [kind] = type.split('.') as [TransactionKind];
       const shown = { $ref: `#/components/schemas/${schemaNameOf(kind)}` };
       const data = special[type] ?? shown;
-      return [type, webhookBody(type, data, { sequence: { type: 'integer', minimum: 1 } })];
+      return [type, webhookBody(type, data, { sequence: Type.Integer({ minimum: 1 }) })];
     }),
   ),
   'endpoint.test': webhookBody('endpoint.test', {

@@ -24,6 +24,7 @@ import {
 import { transactionKinds } from '@triplock/payments';
 import { createDocument, documentAnswer, type HttpDocument } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { forGenerators, type Described } from './for-generators.ts';
 
 const info = {
   title: 'Triplock',
@@ -44,7 +45,7 @@ const schemas = {
   SettlementList: settlementListSchema,
   Balance: balanceSchema,
   WebhookEndpointRequest: webhookEndpointRequestSchema,
-  NewWebhookEndpoint: newWebhookEndpointSchema,
+  WebhookEndpointCreation: newWebhookEndpointSchema,
   WebhookEndpointChanges: webhookEndpointChangesSchema,
   WebhookEndpoint: webhookEndpointSchema,
   WebhookEndpointList: webhookEndpointListSchema,
@@ -120,7 +121,7 @@ export async function documentOpenApi(app: FastifyInstance): Promise<void> {
     },
     convertConstToEnum: false,
     transformObject: (made) =>
-      withRequestId((made as { openapiObject: unknown }).openapiObject as Described),
+      forGenerators(withRequestId((made as { openapiObject: unknown }).openapiObject as Described)),
     refResolver: { buildLocalReference: (json) => json.$id as keyof typeof schemas },
   });
   const made = once(() => createDocument('application/json', renderOpenApi(app)));
@@ -153,17 +154,14 @@ const requestIdHeader = {
   schema: { type: 'string' },
 };
 
-type Described = {
-  paths: Record<string, Record<string, { responses: Record<string, { headers?: object }> }>>;
-  components: object;
-};
-
 /** Adds to every answer the header that all of them have. */
 function withRequestId({ paths, components, ...document }: Described): Described {
   const operations = Object.values(paths).flatMap((path) => Object.values(path));
   for (const answer of operations.flatMap(({ responses }) => Object.values(responses))) {
-    const reference = { $ref: '#/components/headers/RequestId' };
-    answer.headers = { 'Request-Id': reference, ...answer.headers };
+    answer.headers = {
+      'Request-Id': { $ref: '#/components/headers/RequestId' },
+      ...answer.headers,
+    };
   }
   return {
     ...document,

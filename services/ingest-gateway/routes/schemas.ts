@@ -35,7 +35,7 @@ export function acceptedResponse(what: What): object {
   return {
     description: 'Accepted, now or before; the fields of the request as sent.',
     headers: {
-      Location: { type: 'string', description: `Where to read the ${what}.` },
+      Location: { type: 'string', description: 'Where to read it.' },
       ...replayedHeader,
     },
     content: { 'application/json': { schema: { $ref: `Accepted${schemaNameOf(what)}#` } } },
@@ -128,5 +128,9 @@ export function problems(...codes: ProblemCode[]): Record<number, object> {
 function headersOf(status: number): { headers?: object } {
   if (status === 401) return { headers: { 'WWW-Authenticate': { type: 'string' } } };
   if (![409, 429, 503].includes(status)) return {};
-  return { headers: { 'Retry-After': { type: 'integer', description: 'Seconds to wait.' } } };
+  return {
+    headers: {
+      'Retry-After': { type: 'integer', format: 'int32', description: 'Seconds to wait.' },
+    },
+  };
 }

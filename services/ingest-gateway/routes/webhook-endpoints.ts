@@ -61,7 +61,7 @@ const makeSchema: FastifySchema = {
     `\n\nYou may have ${endpointsMax}: each event is sent as often as you have endpoints for it. What you make, ` +
     'set and rotate is 200 within 24 hours at most, since each is kept on record.',
   headers: idempotencyKeyHeader('endpoint'),
-  body: { $ref: 'NewWebhookEndpoint#' },
+  body: { $ref: 'WebhookEndpointCreation#' },
   response: {
     201: answer(
       'Made, now or before, with a `secret` that is shown to this key alone, until it has been ' +
@@ -112,7 +112,11 @@ const deleteSchema: FastifySchema = {
     '`canceled` within seconds; an attempt that is under way comes to its end, and one more is not ' +
     'made.',
   params,
-  response: { 204: { description: 'Deleted.' }, ...problems(...always, 'not_found') },
+  response: {
+    // A `null` is what the document shows as no content.
+    204: { type: 'null', description: 'Deleted.' },
+    ...problems(...always, 'not_found'),
+  },
 };
 
 const path = '/v1/webhook-endpoints';

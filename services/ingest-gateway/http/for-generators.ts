@@ -1,0 +1,79 @@
+import { isDeepStrictEqual } from 'node:util';
+
+/**
+ * The document as generators of clients can use it: the same promises, in words that all of them
+ * know. Seen with openapi-generator, oapi-codegen, ogen, openapi-python-client and
+ * openapi-typescript.
+ */
+export function forGenerators<Document extends Described>(document: Document): Document {
+  const { paths, webhooks } = document;
+  const shared: Record<string, unknown> = { ...document.components.headers };
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const operation of Object.values(operations)) {
+      operation.tags = [tagOf(path)];
+      for (const { headers = {} } of Object.values(operation.responses)) {
+        for (const [name, header] of Object.entries(headers)) {
+          headers[name] = asComponent(name, header, shared);
+        }
+      }
+    }
+  }
+  // A partner answers them and never sends them: clients that have them as calls do not compile.
+  for (const { post } of Object.values(webhooks)) post['x-internal'] = true;
+  const components = { ...document.components, headers: shared };
+  return rewritten({ ...document, components }) as Document;
+}
+
+/** What of a document is read or changed here. */
+export type Described = {
+  paths: Record<string, Record<string, Operation>>;
+  webhooks: Record<string, { post: Record<string, unknown> }>;
+  components: { headers?: Record<string, unknown> };
+};
+type Operation = {
+  tags?: string[];
+  responses: Record<string, { headers?: Record<string, unknown> }>;
+};
+
+/**
+ * A reference to the header, which is defined once: an inline one of several answers becomes
+ * several types of one name. Headers that differ in words alone, as `Location` does, are one.
+ */
+function asComponent(name: string, header: unknown, shared: Record<string, unknown>): unknown {
+  if (typeof header === 'object' && header !== null && '$ref' in header) return header;
+  const component = name.replaceAll('-', '');
+  const known = shared[component] as { schema: unknown } | undefined;
+  if (known === undefined) shared[component] = header;
+  else if (!isDeepStrictEqual(known.schema, (header as { schema: unknown }).schema)) {
+    throw new Error(`the header ${name} is of two forms: give one of them another name`);
+  }
+  return { $ref: `#/components/headers/${component}` };
+}
+
+/** A class of a client: what a path is about, which is its last noun but one of an act. */
+function tagOf(path: string): string {
+  const nouns = path.split('/').filter((part) => /^[a-z-]+$/.test(part) && part !== 'v1');
+  const noun = nouns.findLast((part) => part.endsWith('s') && part !== 'secrets') ?? nouns[0]!;
+  const [first, ...rest] = (noun.endsWith('s') ? noun : `${noun}s`).split('-');
+  return [first!.charAt(0).toUpperCase() + first!.slice(1), ...rest].join(' ');
+}
+
+/**
+ * An array that holds a thing once says it in words: as a set of enums it compiles in no client
+ * that openapi-generator makes for Python.
+ */
+function rewritten(part: unknown): unknown {
+  if (Array.isArray(part)) return part.map(rewritten);
+  if (typeof part !== 'object' || part === null) return part;
+  const { uniqueItems, ...fields } = part as Record<string, unknown>;
+  const described = Object.fromEntries(
+    Object.entries(fields).map(([name, field]) => [name, rewritten(field)]),
+  );
+  if (uniqueItems !== true) return described;
+  const { description } = described;
+  const once = 'each of them once';
+  return {
+    ...described,
+    description: typeof description === 'string' ? `${description}; ${once}` : once,
+  };
+}
