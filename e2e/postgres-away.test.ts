@@ -50,7 +50,7 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
   // A webhook that is sent and not recorded comes again when its lease is over, 45 s later:
   // allowed, and not what this test is about.
   await eventually(async () => {
-    const waiting = `SELECT FROM notifier.deliveries WHERE state = 'pending' LIMIT 1`;
+    const waiting = `SELECT FROM webhooks.deliveries WHERE state = 'pending' LIMIT 1`;
     return (await setup.look.database.query(waiting)).length === 0;
   });
   let ids: string[];

@@ -66,7 +66,7 @@ test('charges and refunds are in the ledger and at the provider, to the minor un
     assert.equal(status, 202);
   }
   // The audit waits for nothing that a partner's server did not take in time and gets once more.
-  const taken = `SELECT FROM notifier.deliveries WHERE txn_id = $1 AND state = 'delivered'`;
+  const taken = `SELECT FROM webhooks.deliveries WHERE txn_id = $1 AND state = 'delivered'`;
   await eventually(async () => (await on.look.database.query(taken, [paid.id])).length > 0, {
     withinMs: 120_000,
     what: 'the webhook of the payment',

@@ -4,7 +4,7 @@
 -- name: keepEarlierDeliveries
 -- Where deliveries go that another one takes the place of, to be counted; empty unless the inbox
 -- forgets.
-CREATE TABLE IF NOT EXISTS notifier.earlier_deliveries (LIKE notifier.deliveries);
+CREATE TABLE IF NOT EXISTS notifier.earlier_deliveries (LIKE webhooks.deliveries);
 GRANT SELECT ON notifier.earlier_deliveries TO triplock_auditor;
 
 -- name: forgetPayments
@@ -42,9 +42,9 @@ BEGIN
     RETURNING event_id
   )
   SELECT array_agg(event_id) INTO known FROM forgotten;
-  DELETE FROM delivery_attempts WHERE event_id = ANY (known);
+  DELETE FROM webhooks.delivery_attempts WHERE event_id = ANY (known);
   WITH gone AS (
-    DELETE FROM deliveries WHERE event_id = ANY (known) RETURNING *
+    DELETE FROM webhooks.deliveries WHERE event_id = ANY (known) RETURNING *
   )
   INSERT INTO earlier_deliveries SELECT * FROM gone;
   RETURN NEW;

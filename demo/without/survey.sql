@@ -11,13 +11,13 @@ SELECT
   (SELECT count(*) FROM ledger.outbox)::int AS events,
   (SELECT coalesce(sum(copies), 0) FROM auditor.published)::int AS copies,
   (SELECT count(*) FROM notifier.inbox)::int AS "inboxRows",
-  (SELECT count(*) FROM notifier.deliveries)::int
+  (SELECT count(*) FROM webhooks.deliveries)::int
   + (SELECT count(*) FROM notifier.earlier_deliveries)::int AS deliveries,
   (SELECT count(*) FROM ledger.outbox WHERE state = 'pending')::int
   + (SELECT count(DISTINCT event_id) FROM ledger.outbox
      WHERE event_id NOT IN (SELECT event_id FROM auditor.published)
         OR event_id NOT IN (SELECT event_id FROM notifier.inbox))::int
-  + (SELECT count(*) FROM notifier.deliveries WHERE state = 'pending')::int AS waiting
+  + (SELECT count(*) FROM webhooks.deliveries WHERE state = 'pending')::int AS waiting
 
 -- name: postedAgain
 -- Payments that the ledger has more than once. No parameters.
@@ -40,7 +40,7 @@ SELECT event_id AS "webhookId", txn_id AS id, count(*)::int AS deliveries,
        min(body::json -> 'data' ->> 'amount')::bigint AS amount,
        min(body::json -> 'data' ->> 'currency') AS currency
 FROM (
-  SELECT event_id, ordinal, txn_id, body FROM notifier.deliveries
+  SELECT event_id, ordinal, txn_id, body FROM webhooks.deliveries
   UNION ALL
   SELECT event_id, ordinal, txn_id, body FROM notifier.earlier_deliveries
 ) AS made

@@ -146,7 +146,7 @@ test('events of a payment are applied 1 to n, whatever becomes of dispatchers, b
   );
   for (const { txnId } of payments) assert.deepEqual([...seen.get(txnId)!], range(6));
   const [effects] = await owner.query<{ deliveries: number; altered: number }>(`
-    SELECT (SELECT count(*) FROM notifier.deliveries)::int AS deliveries,
+    SELECT (SELECT count(*) FROM webhooks.deliveries)::int AS deliveries,
            (SELECT count(*) FROM notifier.altered_copies)::int AS altered`);
   assert.deepEqual(effects, { deliveries: 181, altered: 0 });
 });

@@ -221,7 +221,7 @@ const countsSql = `
          (SELECT count(*) FROM ledger.outbox WHERE txn_id = $1)::int AS outbox,
          (SELECT count(*) FROM auditor.published WHERE txn_id = $1)::int AS published,
          (SELECT count(*) FROM notifier.inbox WHERE ordering_key = $1)::int AS inbox,
-         (SELECT count(*) FROM notifier.deliveries WHERE txn_id = $1)::int AS deliveries`;
+         (SELECT count(*) FROM webhooks.deliveries WHERE txn_id = $1)::int AS deliveries`;
 
 /** Opens a recorder of a running system. */
 function openRecorder(system: Endpoints): Recorder {

@@ -15,7 +15,7 @@ RETURNING txn_id AS event_id
 --
 -- $1 event id, $2 which of its deliveries. A row: it is due. No row: it was not given up. Attempts
 -- go on counting, because their number is what keeps an overtaken sender from recording.
-UPDATE notifier.deliveries
+UPDATE webhooks.deliveries
 SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
 WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
 RETURNING event_id
@@ -26,7 +26,7 @@ RETURNING event_id
 --
 -- $1 event id, $2 which of its deliveries. A row: it is given up; the time is a text, because a
 -- JavaScript date would cut it. No row: it is not.
-SELECT finished_at::text AS since FROM notifier.deliveries
+SELECT finished_at::text AS since FROM webhooks.deliveries
 WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
 FOR UPDATE
 
@@ -42,7 +42,7 @@ SELECT now()::text AS now
 -- that is locked until the caller's transaction is over. Of two at once the second waits for the
 -- first, and finds what that one left. Whoever dismissed one meanwhile is not seen here, because
 -- that changes no row that was waited for: renewDeliveries has to look again.
-SELECT event_id, ordinal FROM notifier.deliveries
+SELECT event_id, ordinal FROM webhooks.deliveries
 WHERE state = 'failed' AND partner_id = $1
   AND created_at >= coalesce($2::timestamptz, '-infinity')
   AND created_at < coalesce($3::timestamptz, 'infinity')
@@ -50,7 +50,7 @@ WHERE state = 'failed' AND partner_id = $1
   AND NOT EXISTS (
     SELECT FROM auditor.operator_acts
     WHERE act = 'dismiss' AND done_at >= deliveries.finished_at
-      AND subject = 'webhook:' || notifier.delivery_name(event_id, ordinal)
+      AND subject = 'webhook:' || webhooks.delivery_name(event_id, ordinal)
   )
 ORDER BY created_at, event_id, ordinal
 LIMIT $5
@@ -65,7 +65,7 @@ FOR UPDATE
 -- statement after the one that locked, in READ COMMITTED: it sees what was committed until then.
 -- Whoever dismisses one from then on waits for the lock, and finds that it is not given up.
 WITH renewed AS (
-  UPDATE notifier.deliveries
+  UPDATE webhooks.deliveries
   SET state = 'pending', finished_at = NULL, first_attempt_at = NULL, next_attempt_at = now()
   FROM unnest($1::uuid[], $2::smallint[]) AS locked (event_id, ordinal)
   WHERE deliveries.event_id = locked.event_id AND deliveries.ordinal = locked.ordinal
@@ -73,11 +73,11 @@ WITH renewed AS (
     AND NOT EXISTS (
       SELECT FROM auditor.operator_acts
       WHERE act = 'dismiss' AND done_at >= deliveries.finished_at
-        AND subject = 'webhook:' || notifier.delivery_name(locked.event_id, locked.ordinal)
+        AND subject = 'webhook:' || webhooks.delivery_name(locked.event_id, locked.ordinal)
     )
   RETURNING deliveries.event_id, deliveries.ordinal
 ), recorded AS (
   INSERT INTO auditor.operator_acts (act, subject, done_by, why)
-  SELECT 'redrive', 'webhook:' || notifier.delivery_name(event_id, ordinal), $3, $4 FROM renewed
+  SELECT 'redrive', 'webhook:' || webhooks.delivery_name(event_id, ordinal), $3, $4 FROM renewed
 )
 SELECT event_id FROM renewed

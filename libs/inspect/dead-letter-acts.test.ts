@@ -59,10 +59,10 @@ test('a webhook that was dismissed is in no window, and waits once more when it 
   assert.equal((await dismissOne(sources, text)).outcome, 'dismissed-before');
   assert.deepEqual(await listDeadLetters(sources, 'waiting'), []);
   assert.equal(await redriveWindow(sources, { partner: 'acme' }, request), 0);
-  const [kept] = await sources.database.query('SELECT state, attempts FROM notifier.deliveries');
+  const [kept] = await sources.database.query('SELECT state, attempts FROM webhooks.deliveries');
   assert.deepEqual(kept, { state: 'failed', attempts: 9 });
 
-  await sources.database.query('UPDATE notifier.deliveries SET finished_at = now()');
+  await sources.database.query('UPDATE webhooks.deliveries SET finished_at = now()');
   assert.deepEqual(
     (await listDeadLetters(sources, 'waiting')).map(({ id }) => id),
     [text],
@@ -72,7 +72,7 @@ test('a webhook that was dismissed is in no window, and waits once more when it 
   const id = parseDeadLetterId(text);
   assert.equal((await redrive(sources, id, request)).outcome, 'redriven');
   assert.equal((await redrive(sources, id, request)).outcome, 'redriven-before');
-  const failAgain = `UPDATE notifier.deliveries SET state = 'failed', finished_at = now()`;
+  const failAgain = `UPDATE webhooks.deliveries SET state = 'failed', finished_at = now()`;
   await sources.database.query(failAgain);
   assert.equal(await redriveWindow(sources, { partner: 'acme' }, request), 1);
   assert.equal((await dismissOne(sources, text)).outcome, 'not-found', 'it is under way');
@@ -100,7 +100,7 @@ test('a webhook that is dismissed while its window is redriven stays where it is
   const slow = { ...sources, database: { ...database, transaction } };
   assert.equal((await dismissOne(slow, `webhook:${eventIds[0]}`)).outcome, 'dismissed');
   assert.equal(await window, 0);
-  const [kept] = await database.query('SELECT state FROM notifier.deliveries');
+  const [kept] = await database.query('SELECT state FROM webhooks.deliveries');
   assert.deepEqual(kept, { state: 'failed' });
   assert.equal((await database.query('SELECT FROM auditor.operator_acts')).length, 1);
 });

@@ -82,7 +82,7 @@ test('a webhook that was given up is due again with all its time', async (contex
   );
   assert.equal((await redrive(sources, id, request)).outcome, 'redriven');
   const rows = await sources.database.query(
-    'SELECT state, attempts, first_attempt_at, next_attempt_at <= now() AS due FROM notifier.deliveries',
+    'SELECT state, attempts, first_attempt_at, next_attempt_at <= now() AS due FROM webhooks.deliveries',
   );
   assert.deepEqual(rows, [{ state: 'pending', attempts: 9, first_attempt_at: null, due: true }]);
 });
@@ -92,7 +92,7 @@ test('webhooks of a partner’s window are due again, each recorded, and a secon
   const { database } = sources;
   const add = (partner: string, day: string, state: string) =>
     database.query(
-      `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts,
+      `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, attempts,
          first_attempt_at, created_at, finished_at)
        SELECT gen_random_uuid(), $1, gen_random_uuid(), '{}', $3, 9, $2, $2,
               CASE $3 WHEN 'parked' THEN NULL ELSE $2::timestamptz + interval '1 day' END
@@ -117,7 +117,7 @@ test('webhooks of a partner’s window are due again, each recorded, and a secon
   assert.deepEqual(twice, [3, 0]);
   const due = await database.query(
     `SELECT deliveries.partner_id, created_at, first_attempt_at, count(*)::int
-     FROM notifier.deliveries
+     FROM webhooks.deliveries
      JOIN auditor.operator_acts ON subject = 'webhook:' || event_id AND done_by = 'ada'
        AND why = 'its server is back'
      WHERE state = 'pending' AND next_attempt_at <= now() GROUP BY 1, 2, 3`,

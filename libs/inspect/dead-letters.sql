@@ -13,9 +13,9 @@ SELECT 'outbox:' || event_id AS id, created_at AS at, partner_id AS partner, txn
 FROM ledger.outbox
 WHERE state = 'parked' AND parked_reason NOT LIKE 'behind %'
 UNION ALL
-SELECT 'webhook:' || notifier.delivery_name(event_id, ordinal), finished_at, partner_id, txn_id,
+SELECT 'webhook:' || webhooks.delivery_name(event_id, ordinal), finished_at, partner_id, txn_id,
        concat_ws(', ', 'given up after ' || attempts || ' attempts', 'HTTP ' || last_status, last_error)
-FROM notifier.deliveries
+FROM webhooks.deliveries
 WHERE state = 'failed'
 UNION ALL
 SELECT 'transaction:' || txn_id, created_at, partner_id, txn_id,
@@ -46,8 +46,8 @@ ORDER BY event.order_id
 -- $1 event id, $2 which of its deliveries. A row: one attempt. No row: the webhook was not given
 -- up, or never attempted.
 SELECT attempt, status, error, took_ms, recorded_at, body
-FROM notifier.deliveries
-JOIN notifier.delivery_attempts USING (event_id, ordinal)
+FROM webhooks.deliveries
+JOIN webhooks.delivery_attempts USING (event_id, ordinal)
 WHERE event_id = $1 AND ordinal = $2 AND state = 'failed'
 ORDER BY attempt
 

@@ -29,7 +29,7 @@ LEFT JOIN LATERAL (
   -- One of each endpoint that wanted it.
   SELECT string_agg(DISTINCT state, ', ') AS state, sum(attempts)::int AS attempts,
          max(finished_at) AS finished_at
-  FROM notifier.deliveries WHERE event_id = o.event_id
+  FROM webhooks.deliveries WHERE event_id = o.event_id
 ) d ON true
 WHERE o.payment_id = coalesce((SELECT payment_id FROM ledger.transactions WHERE txn_id = $1), $1)
   AND o.txn_id = $1

@@ -235,8 +235,8 @@ test('who did what to a partner, and why, is written with it, and nobody changes
       ['make-endpoint', 'partner acme', 'PUT /v1/webhook-endpoint'],
       ['set-endpoint', 'partner acme', 'PUT /v1/webhook-endpoint'],
       ['rotate-secret', 'partner acme', 'POST /v1/webhook-endpoint/secrets'],
-      ['verify-endpoint', 'partner-notifier', 'it said so'],
-      ['disable-endpoint', 'partner-notifier', 'its server answered 410 Gone'],
+      ['verify-endpoint', 'webhook sender', 'it said so'],
+      ['disable-endpoint', 'webhook sender', 'its server answered 410 Gone'],
     ],
   );
   assert.doesNotMatch(JSON.stringify(acts), /token=a|whsec_/);

@@ -243,7 +243,7 @@ test('what was proved opens the version of the endpoint that was asked, and no o
   const acts = `SELECT partner_id, subject, done_by, why FROM partners.acts
     WHERE act = 'verify-endpoint'`;
   assert.deepEqual(await owner.query(acts), [
-    { partner_id: acme, subject: url, done_by: 'partner-notifier', why: 'a test' },
+    { partner_id: acme, subject: url, done_by: 'webhook sender', why: 'a test' },
   ]);
   assert.deepEqual(await notifier.takeQuestions(1, 'paced'), []);
 });

@@ -16,7 +16,7 @@ async function aDay(context: TestContext) {
       await parts.add(ids, partner);
       const made = `${day}T${time}Z`;
       await owner.query(
-        `UPDATE notifier.deliveries SET created_at = $2, state = 'delivered', finished_at = now()
+        `UPDATE webhooks.deliveries SET created_at = $2, state = 'delivered', finished_at = now()
          WHERE event_id = ANY ($1)`,
         [ids, made],
       );
@@ -34,7 +34,7 @@ async function aDay(context: TestContext) {
     });
   const due = async () => {
     const rows = await owner.query<{ event_id: EventId }>(
-      `SELECT event_id FROM notifier.deliveries
+      `SELECT event_id FROM webhooks.deliveries
        WHERE state = 'pending' AND next_attempt_at <= now() AND first_attempt_at IS NULL
          AND finished_at IS NULL
        ORDER BY created_at, event_id`,
@@ -42,7 +42,7 @@ async function aDay(context: TestContext) {
     return rows.map((row) => row.event_id);
   };
   const acts = () =>
-    owner.query<Record<string, unknown>>('SELECT * FROM notifier.redelivery_acts ORDER BY act_id');
+    owner.query<Record<string, unknown>>('SELECT * FROM webhooks.redelivery_acts ORDER BY act_id');
   return { ...parts, owner, addAt, order, due, acts };
 }
 
@@ -118,7 +118,7 @@ test('a filter takes what became of them, and what is being sent is left to its 
     assert.ok(outcome.outcome === 'redelivered');
     return outcome.redelivery.deliveries;
   };
-  const sender = () => owner.query('SELECT * FROM notifier.deliveries WHERE event_id = $1', [sent]);
+  const sender = () => owner.query('SELECT * FROM webhooks.deliveries WHERE event_id = $1', [sent]);
   const before = await sender();
   assert.equal(await taken('failed', 'failed'), 1);
   assert.deepEqual(await due(), [given]);
@@ -179,16 +179,16 @@ test('an act is kept as it is, and only the gateway acts, by the function alone'
   await addAt({ '10:00:00': [eventId(1)] });
   await order();
   for (const change of [
-    'UPDATE notifier.redelivery_acts SET deliveries = 0',
-    'DELETE FROM notifier.redelivery_acts',
-    'TRUNCATE notifier.redelivery_acts',
+    'UPDATE webhooks.redelivery_acts SET deliveries = 0',
+    'DELETE FROM webhooks.redelivery_acts',
+    'TRUNCATE webhooks.redelivery_acts',
   ]) {
     await assert.rejects(owner.query(change), /history is only added to/, change);
   }
-  const call = `SELECT FROM notifier.redeliver_window('acme', 'k', 'f', now(), now(), NULL, 1)`;
+  const call = `SELECT FROM webhooks.redeliver_window('acme', 'k', 'f', now(), now(), NULL, 1)`;
   await assert.rejects(notifier.query(call), /permission denied/);
   for (const role of [gateway, notifier]) {
-    await assert.rejects(role.query('SELECT FROM notifier.redelivery_acts'), /permission denied/);
+    await assert.rejects(role.query('SELECT FROM webhooks.redelivery_acts'), /permission denied/);
   }
 });
 
@@ -197,7 +197,7 @@ test('a partner orders a thousand windows within a day, is answered retries, and
   await addAt({ '10:00:00': [eventId(1)] });
   assert.equal((await order(keyed('first'))).outcome, 'redelivered');
   await owner.query(
-    `INSERT INTO notifier.redelivery_acts
+    `INSERT INTO webhooks.redelivery_acts
        (partner_id, idempotency_key, fingerprint, since, until, deliveries, done_at)
      SELECT 'acme', 'n' || n, 'f1', now(), now(), 0,
             now() - CASE WHEN n <= 998 THEN interval '1 hour' ELSE interval '25 hours' END

@@ -82,7 +82,7 @@ test('what was delivered or given up is due again, with a day of attempts before
     }
   }
   const due = await notifier.query(
-    `SELECT FROM deliveries WHERE next_attempt_at <= now() AND first_attempt_at IS NULL`,
+    `SELECT FROM webhooks.deliveries WHERE next_attempt_at <= now() AND first_attempt_at IS NULL`,
   );
   assert.equal(due.length, 2);
 });
@@ -91,10 +91,10 @@ test('a delivery that is being sent is left to its sender', async (context) => {
   const { add, change, deliveries, notifier } = await store(context);
   await add([eventId(1)]);
   await change(eventId(1), `lease_owner = 'a', next_attempt_at = now() + interval '1 hour'`);
-  const before = await notifier.query('SELECT * FROM deliveries');
+  const before = await notifier.query('SELECT * FROM webhooks.deliveries');
   const again = await deliveries.redeliver({ partnerId: acme, eventId: eventId(1), ordinal: 1 });
   assert.equal(again!.state, 'pending');
-  assert.deepEqual(await notifier.query('SELECT * FROM deliveries'), before);
+  assert.deepEqual(await notifier.query('SELECT * FROM webhooks.deliveries'), before);
 });
 
 test("nobody makes another partner's delivery due", async (context) => {
@@ -111,14 +111,14 @@ test('the gateway sees no body, and makes a delivery due by one function alone',
   const { add, gateway } = await store(context);
   await add([eventId(1)]);
   for (const forbidden of [
-    `UPDATE notifier.partner_deliveries SET state = 'delivered', finished_at = now()`,
-    'UPDATE notifier.partner_deliveries SET next_attempt_at = now()',
-    'SELECT body FROM notifier.deliveries',
-    'SELECT FROM notifier.delivery_attempts',
-    'UPDATE notifier.deliveries SET state = state',
-    `UPDATE notifier.partner_deliveries SET partner_id = 'globex'`,
-    'UPDATE notifier.partner_deliveries SET attempts = 0',
-    'DELETE FROM notifier.partner_deliveries',
+    `UPDATE webhooks.partner_deliveries SET state = 'delivered', finished_at = now()`,
+    'UPDATE webhooks.partner_deliveries SET next_attempt_at = now()',
+    'SELECT body FROM webhooks.deliveries',
+    'SELECT FROM webhooks.delivery_attempts',
+    'UPDATE webhooks.deliveries SET state = state',
+    `UPDATE webhooks.partner_deliveries SET partner_id = 'globex'`,
+    'UPDATE webhooks.partner_deliveries SET attempts = 0',
+    'DELETE FROM webhooks.partner_deliveries',
   ]) {
     await assert.rejects(gateway.query(forbidden), /permission denied/, forbidden);
   }
@@ -132,10 +132,10 @@ test('only the gateway may ask for a delivery again, and no table of the caller 
   await open().query(
     `DO $$ BEGIN EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO triplock_gateway', current_database()); END $$`,
   );
-  const ask = `SELECT state FROM notifier.redeliver('acme', '${eventId(1)}', 1::smallint)`;
+  const ask = `SELECT state FROM webhooks.redeliver('acme', '${eventId(1)}', 1::smallint)`;
   await assert.rejects(notifier.query(ask), /permission denied/);
   const answered = await gateway.transaction(async (tx) => {
-    await tx.query('CREATE TEMPORARY TABLE deliveries (LIKE notifier.partner_deliveries)');
+    await tx.query('CREATE TEMPORARY TABLE deliveries (LIKE webhooks.partner_deliveries)');
     return tx.query(ask);
   });
   assert.deepEqual(answered, [{ state: 'pending' }]);

@@ -111,7 +111,7 @@ export type WebhookDeliveries = {
   redeliverWindow(order: RedeliveryOrder): Promise<RedeliveryOutcome>;
 };
 
-/** Webhook deliveries in PostgreSQL, where the notifier keeps them. */
+/** Webhook deliveries in PostgreSQL, in the schema webhooks. */
 export function openWebhookDeliveries(database: Database): WebhookDeliveries {
   return {
     list: (question) => list(database, question),

@@ -60,6 +60,11 @@ export const migrationSets: readonly MigrationSet[] = [
   { owner: 'ledger', schema: 'ledger', folder: folder('libs/ledger/postgres/migrations') },
   { owner: 'claims', schema: 'claims', folder: folder('libs/stores/claims-postgres/migrations') },
   { owner: 'partners', schema: 'partners', folder: folder('libs/partners/postgres/migrations') },
+  {
+    owner: 'webhooks',
+    schema: 'webhooks',
+    folder: folder('libs/partners/postgres/webhooks/migrations'),
+  },
   ...serviceSchemas.flatMap(({ service, schema, inbox }) => [
     ...(inbox
       ? [{ owner: `${schema}-inbox`, schema, folder: folder('libs/inbox/postgres/migrations') }]

@@ -8,7 +8,7 @@ CREATE TEMP TABLE model AS
 SELECT transactions.*, event_id, payload, body
 FROM ledger.transactions
 JOIN (SELECT txn_id, event_id, payload FROM ledger.outbox) AS outbox USING (txn_id)
-JOIN (SELECT event_id, body FROM notifier.deliveries WHERE ordinal = 1) AS deliveries USING (event_id)
+JOIN (SELECT event_id, body FROM webhooks.deliveries WHERE ordinal = 1) AS deliveries USING (event_id)
 WHERE txn_id = $1::uuid
 
 -- name: writeInserts
@@ -32,10 +32,10 @@ WITH layers AS (
   FROM model JOIN ledger.outbox AS its USING (event_id)
   UNION ALL SELECT 'notifier.inbox', true, to_jsonb(its)
   FROM model JOIN notifier.inbox AS its USING (event_id)
-  UNION ALL SELECT 'notifier.deliveries', true, to_jsonb(its)
-  FROM model JOIN notifier.deliveries AS its USING (event_id)
-  UNION ALL SELECT 'notifier.delivery_attempts', true, to_jsonb(its)
-  FROM model JOIN notifier.delivery_attempts AS its USING (event_id)
+  UNION ALL SELECT 'webhooks.deliveries', true, to_jsonb(its)
+  FROM model JOIN webhooks.deliveries AS its USING (event_id)
+  UNION ALL SELECT 'webhooks.delivery_attempts', true, to_jsonb(its)
+  FROM model JOIN webhooks.delivery_attempts AS its USING (event_id)
   UNION ALL SELECT 'settlement.inbox', true, to_jsonb(its)
   FROM model JOIN settlement.inbox AS its USING (event_id)
 ), own (attname, value) AS (
@@ -132,8 +132,8 @@ WITH outbox AS (
   ON CONFLICT (consumer) DO UPDATE SET
     reaped_before = excluded.reaped_before, events = excluded.events
 ), delivered AS (
-  UPDATE notifier.deliveries_horizon SET reaped_before = $2
+  UPDATE webhooks.deliveries_horizon SET reaped_before = $2
 )
-INSERT INTO notifier.reaped_deliveries
+INSERT INTO webhooks.reaped_deliveries
   (partner_id, state, event_type, currency, deliveries, amount)
 SELECT partner_id, 'delivered', 'payment.succeeded', currency, $1, $1 * amount FROM model

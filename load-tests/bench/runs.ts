@@ -122,7 +122,7 @@ const timesOfRun = `
     SELECT transactions.created_at, outbox.published_at, deliveries.finished_at
     FROM ledger.transactions
     LEFT JOIN ledger.outbox USING (txn_id)
-    LEFT JOIN notifier.deliveries USING (event_id)
+    LEFT JOIN webhooks.deliveries USING (event_id)
     WHERE idempotency_key LIKE $1
   ), apart AS (
     SELECT extract(epoch FROM created_at - min(created_at) OVER ())::float8 * 1000 AS began,

@@ -15,7 +15,7 @@ WITH through AS (
     outbox.partner_id, outbox.created_at AS posted, outbox.published_at AS published,
     deliveries.created_at AS received, deliveries.finished_at AS delivered,
     min(outbox.created_at) OVER () AS began
-  FROM ledger.outbox JOIN notifier.deliveries USING (event_id)
+  FROM ledger.outbox JOIN webhooks.deliveries USING (event_id)
   WHERE outbox.created_at >= $1::timestamptz
 )
 SELECT

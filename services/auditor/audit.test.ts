@@ -28,9 +28,9 @@ async function ask(system: System, payment: AcceptedPayment, waitsFor: 'customer
 }
 
 const givenUpAgain = `WITH tried AS (
-    UPDATE notifier.delivery_attempts SET recorded_at = now() + interval '1 second'
+    UPDATE webhooks.delivery_attempts SET recorded_at = now() + interval '1 second'
     WHERE event_id = $1 RETURNING recorded_at
-  ) UPDATE notifier.deliveries SET finished_at = (SELECT max(recorded_at) FROM tried)
+  ) UPDATE webhooks.deliveries SET finished_at = (SELECT max(recorded_at) FROM tried)
     WHERE event_id = $1`;
 
 test('what waits for a partner’s endpoint is no drift, is named with the partner, and is added up apart', async (context) => {
@@ -92,7 +92,7 @@ test('what waits for a partner’s endpoint is no drift, is named with the partn
   await system.break('UPDATE partners.webhook_endpoints SET disabled_at = now()');
   assert.equal((await audit({ final: true })).ok, true);
   // A refused webhook hides no sender that stands still.
-  const due = `UPDATE notifier.deliveries SET next_attempt_at = now() - $1::interval WHERE state = 'pending'`;
+  const due = `UPDATE webhooks.deliveries SET next_attempt_at = now() - $1::interval WHERE state = 'pending'`;
   await system.break(due, ['9 minutes']);
   assert.equal((await audit({ final: true })).ok, true);
   await system.break(due, ['11 minutes']);

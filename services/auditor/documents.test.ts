@@ -246,11 +246,11 @@ const documentColumns: Readonly<Record<string, DocumentColumn>> = {
            FROM ledger.transactions WHERE details IS NOT NULL`,
     update: 'UPDATE ledger.transactions SET details = $2 WHERE txn_id = $1',
   },
-  'notifier.deliveries.body': {
+  'webhooks.deliveries.body': {
     check: 'delivery-tells-otherwise',
     rows: `SELECT event_id::text AS id, event_id::text AS key, kind, body AS text
-           FROM notifier.deliveries CROSS JOIN LATERAL (SELECT body::json ->> 'type' AS kind) AS its`,
-    update: 'UPDATE notifier.deliveries SET body = $2 WHERE event_id = $1',
+           FROM webhooks.deliveries CROSS JOIN LATERAL (SELECT body::json ->> 'type' AS kind) AS its`,
+    update: 'UPDATE webhooks.deliveries SET body = $2 WHERE event_id = $1',
   },
 };
 

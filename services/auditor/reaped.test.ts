@@ -36,16 +36,16 @@ async function anAgingSystem(context: TestContext) {
            published_at = published_at - interval '${days} days'`,
         `UPDATE auditor.published SET first_seen = first_seen - interval '${days} days'`,
         `UPDATE notifier.inbox SET received_at = received_at - interval '${days} days'`,
-        `UPDATE notifier.deliveries SET created_at = created_at - interval '${days} days',
+        `UPDATE webhooks.deliveries SET created_at = created_at - interval '${days} days',
            finished_at = finished_at - interval '${days} days'`,
-        `UPDATE notifier.delivery_attempts
+        `UPDATE webhooks.delivery_attempts
            SET recorded_at = recorded_at - interval '${days} days'`,
       ]),
     reap: {
       outbox: () => openPostgresOutbox(owners.dispatcher).reap(horizon),
       inbox: () => openInbox(owners.notifier, 'partner-notifier').reap(horizon),
       deliveries: async () => {
-        const sql = `SELECT reap_deliveries(interval '30 days', interval '90 days', 100) AS reaped`;
+        const sql = `SELECT webhooks.reap_deliveries(interval '30 days', interval '90 days', 100) AS reaped`;
         const [row] = await owners.notifier.query<{ reaped: number }>(sql);
         return row!.reaped;
       },
@@ -112,7 +112,7 @@ test('an inbox row or a delivery that was lost before its time is drift', async 
   const [lostInbox, lostDelivery] = [succeededEvent(one).event_id, succeededEvent(other).event_id];
   await withoutTriggers([
     `DELETE FROM notifier.inbox WHERE event_id = '${lostInbox}'`,
-    `DELETE FROM notifier.deliveries WHERE event_id = '${lostDelivery}'`,
+    `DELETE FROM webhooks.deliveries WHERE event_id = '${lostDelivery}'`,
   ]);
   const { drift } = await audit();
   const differing = drift.find(({ check }) => check === 'delivery-differs-from-inbox');

@@ -37,7 +37,7 @@ async function aPlanner(context: TestContext) {
     await admin.query(
       `UPDATE pg_class SET relpages = 1, reltuples = ${rows}
        WHERE relkind = 'r' AND relnamespace::regnamespace::text = ANY ($1)`,
-      [['ledger', 'auditor', ...consumers.map(({ schema }) => schema)]],
+      [['ledger', 'auditor', 'webhooks', ...consumers.map(({ schema }) => schema)]],
     );
     const window = sql.includes('$1') ? [from, until] : [];
     const explain = (tx: Queryable) =>
@@ -108,7 +108,7 @@ test('what a slice is compared with is read by its time or by id, however much i
 const layers = [
   ...['accepted', 'dead_letters', 'published', 'provider_journal'].map((name) => `auditor.${name}`),
   ...['transactions', 'entries', 'outbox'].map((name) => `ledger.${name}`),
-  ...['deliveries', 'delivery_attempts'].map((name) => `notifier.${name}`),
+  ...['deliveries', 'delivery_attempts'].map((name) => `webhooks.${name}`),
   ...consumers.flatMap(({ schema }) => [`${schema}.inbox`, `${schema}.cursors`]),
 ];
 

@@ -62,7 +62,7 @@ test('with Kafka gone each dead letter of an act has its own outcome, and what l
   const owner = console.store.open();
   const webhooks = [randomUUID(), randomUUID()];
   await owner.query(
-    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at)
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at)
      SELECT unnest($1::uuid[]), 'acme', $2, '{}', 'failed', 9, now()`,
     [webhooks, someId],
   );
@@ -80,7 +80,7 @@ test('with Kafka gone each dead letter of an act has its own outcome, and what l
   };
   const given = async () => {
     const rows = await owner.query<{ event_id: string }>(
-      `SELECT event_id FROM notifier.deliveries WHERE state = 'pending'`,
+      `SELECT event_id FROM webhooks.deliveries WHERE state = 'pending'`,
     );
     return rows.map((row) => row.event_id);
   };

@@ -1,8 +1,7 @@
--- What is done to deliveries, the rows of webhooks to be sent. The tables are in
--- migrations/0001-baseline.sql.
+-- What is done to deliveries, the rows of webhooks to be sent: the schema webhooks of libs/partners.
 
 -- name: leaseDeliveries
--- Makes deliveries and leases what is due, by the function of 0001-baseline.sql, which says how
+-- Makes deliveries and leases what is due, by the function of this schema's baseline, which says how
 -- they are shared and counted: one sender after the other.
 --
 -- $1 owner, $2 lease in milliseconds, $3 deliveries at most; $4 how many one partner may have in
@@ -26,7 +25,7 @@ FROM lease_deliveries(
 -- while other senders wait for their lease.
 --
 -- $1 event ids, whose deliveries all say the same. A row for each.
-SELECT DISTINCT ON (event_id) event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])
+SELECT DISTINCT ON (event_id) event_id, body FROM webhooks.deliveries WHERE event_id = ANY ($1::uuid[])
 
 -- name: recordAttempts
 -- Records what attempts came to, each for the sender that still holds the delivery.
@@ -53,7 +52,7 @@ WITH made AS (
   FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::text[], $6::integer[],
               $7::bigint[], $8::bigint[], $9::smallint[])
        AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms, ordinal)
-  JOIN deliveries USING (event_id, ordinal)
+  JOIN webhooks.deliveries USING (event_id, ordinal)
   LEFT JOIN partners.live_webhook_endpoints AS endpoint
     ON endpoint.endpoint_id = deliveries.endpoint_id
 ), decided AS (
@@ -67,7 +66,7 @@ WITH made AS (
   END AS end_state
   FROM made
 ), recorded AS (
-  UPDATE deliveries SET
+  UPDATE webhooks.deliveries SET
     state = end_state,
     finished_at = CASE WHEN end_state IN ('delivered', 'failed', 'canceled') THEN now() END,
     next_attempt_at = CASE WHEN end_state = 'parked' THEN now() ELSE next_at END,
@@ -81,7 +80,7 @@ WITH made AS (
     AND attempts = attempt AND state = 'pending' AND lease_owner IS NOT NULL
   RETURNING deliveries.event_id, deliveries.ordinal, attempt, state, outcome, status, error, took_ms
 ), logged AS (
-  INSERT INTO delivery_attempts (event_id, ordinal, attempt, status, error, took_ms)
+  INSERT INTO webhooks.delivery_attempts (event_id, ordinal, attempt, status, error, took_ms)
   SELECT event_id, ordinal, attempt, status, error, took_ms FROM recorded WHERE outcome <> 'not-sent'
 )
 SELECT event_id, ordinal, attempt, state FROM recorded
@@ -116,7 +115,7 @@ WITH ready AS MATERIALIZED (
   FROM ready
   CROSS JOIN LATERAL (
     SELECT event_id, ordinal, partner_id, endpoint_id, body
-    FROM deliveries
+    FROM webhooks.deliveries
     WHERE state = 'parked' AND partner_id = ready.partner_id AND endpoint_id = ready.endpoint_id
     ORDER BY next_attempt_at
     LIMIT $1
@@ -129,7 +128,7 @@ WITH ready AS MATERIALIZED (
   JOIN partners.deleted_webhook_endpoints AS deleted USING (endpoint_id)
   CROSS JOIN LATERAL (
     SELECT event_id, ordinal, endpoint_id
-    FROM deliveries
+    FROM webhooks.deliveries
     WHERE state = 'pending' AND partner_id = pending.partner_id
       AND endpoint_id = pending.endpoint_id
       AND (lease_owner IS NULL OR next_attempt_at <= now())
@@ -144,7 +143,7 @@ WITH ready AS MATERIALIZED (
   JOIN partners.deleted_webhook_endpoints AS deleted USING (endpoint_id)
   CROSS JOIN LATERAL (
     SELECT event_id, ordinal, endpoint_id
-    FROM deliveries
+    FROM webhooks.deliveries
     WHERE state = 'failed' AND partner_id = failed.partner_id AND endpoint_id = failed.endpoint_id
     LIMIT $1
     FOR UPDATE SKIP LOCKED
@@ -172,7 +171,7 @@ WITH ready AS MATERIALIZED (
   ) AS wanting ON true
   WHERE NOT is_ones
 )
-UPDATE deliveries SET
+UPDATE webhooks.deliveries SET
   state = to_state,
   endpoint_id = decided.endpoint_id,
   next_attempt_at = CASE WHEN to_state = 'pending' THEN now() ELSE next_attempt_at END,
@@ -199,7 +198,7 @@ FROM (
     SELECT counted.created_at
     FROM queues_with('pending') AS queue
     CROSS JOIN LATERAL (
-      SELECT created_at FROM deliveries
+      SELECT created_at FROM webhooks.deliveries
       WHERE state = 'pending' AND partner_id = queue.partner_id AND endpoint_id = queue.endpoint_id
       ORDER BY next_attempt_at
       LIMIT $1
@@ -214,7 +213,7 @@ FROM (
     SELECT counted.next_attempt_at
     FROM queues_with('parked') AS queue
     CROSS JOIN LATERAL (
-      SELECT next_attempt_at FROM deliveries
+      SELECT next_attempt_at FROM webhooks.deliveries
       WHERE state = 'parked' AND partner_id = queue.partner_id AND endpoint_id = queue.endpoint_id
       ORDER BY next_attempt_at
       LIMIT $1
@@ -249,7 +248,7 @@ DELETE FROM send_rates WHERE (kind, name) IN (
 -- $1 milliseconds for which delivered ones are kept and $2 those for which the others are, a day at
 -- least; $3 deliveries at most.
 -- Always one row: how many were removed. 0: none is old enough.
-SELECT reap_deliveries(
+SELECT webhooks.reap_deliveries(
   $1::float8 * interval '1 millisecond', $2::float8 * interval '1 millisecond', $3::integer
 ) AS reaped
 
@@ -257,4 +256,4 @@ SELECT reap_deliveries(
 -- Removes what partners' settings left behind long ago: `reap_settings` says what.
 --
 -- $1 rows of a kind at most. Always one row: how many were removed. 0: none is old enough.
-SELECT reap_settings($1::integer) AS reaped
+SELECT webhooks.reap_settings($1::integer) AS reaped

@@ -41,13 +41,13 @@ test('few slots are shared evenly and not in the order of names', async (context
 
 test('of one partner what is due for the longest is sent first, and of several who waits for the longest', async (context) => {
   const { owner, lease, leaseBy } = await queues(context, { acme: 4, globex: 1 });
-  await owner.query(`UPDATE notifier.deliveries AS delivery
+  await owner.query(`UPDATE webhooks.deliveries AS delivery
     SET next_attempt_at = now() - nth * interval '1 minute'
     FROM (SELECT event_id, row_number() OVER (ORDER BY partner_id, event_id) AS nth
-          FROM notifier.deliveries) AS numbered
+          FROM webhooks.deliveries) AS numbered
     WHERE delivery.event_id = numbered.event_id`);
   const due = await owner.query<{ id: string }>(
-    'SELECT event_id AS id FROM notifier.deliveries ORDER BY next_attempt_at',
+    'SELECT event_id AS id FROM webhooks.deliveries ORDER BY next_attempt_at',
   );
   const leased = [
     await lease({ deliveriesMax: 1 }),
@@ -69,7 +69,7 @@ test('what a partner has in flight counts to its share, whoever sends it, until 
   assert.deepEqual(await leaseBy(ten), []);
   // The other sender is dead: what it had is due again.
   await database.query(
-    `UPDATE deliveries SET next_attempt_at = now()
+    `UPDATE webhooks.deliveries SET next_attempt_at = now()
      WHERE lease_owner = 'another' AND partner_id = 'acme'`,
   );
   assert.deepEqual(partnersOf(await leaseBy(ten)), { acme: 7 });
@@ -80,7 +80,7 @@ test('a slot that becomes free goes to who has least in flight, however long the
   await leaseBy({ partner: { inFlight: 8 } });
   await setEndpoint(owner, 'globex');
   await insert(database, 'globex', 1);
-  await owner.query(`UPDATE notifier.deliveries SET next_attempt_at = now() - interval '1 hour'
+  await owner.query(`UPDATE webhooks.deliveries SET next_attempt_at = now() - interval '1 hour'
     WHERE partner_id <> 'globex' AND lease_owner IS NULL`);
   const leased = await leaseBy({ partner: { inFlight: 10 } }, { deliveriesMax: 1 });
   assert.deepEqual(partnersOf(leased), { globex: 1 });
@@ -155,9 +155,9 @@ test('what is asked for again begins with short pauses again', async (context) =
       [2, 1],
     ],
   );
-  await owner.query('UPDATE notifier.deliveries SET lease_owner = NULL');
-  await owner.query(`SELECT notifier.redeliver('acme', event_id, 1::smallint)
-    FROM notifier.deliveries`);
+  await owner.query('UPDATE webhooks.deliveries SET lease_owner = NULL');
+  await owner.query(`SELECT webhooks.redeliver('acme', event_id, 1::smallint)
+    FROM webhooks.deliveries`);
   assert.deepEqual(
     [await failedBefore(), await failedBefore()],
     [
@@ -180,12 +180,12 @@ test('a sender that was overtaken records nothing', async (context) => {
   const [second] = await lease({ owner: 'b' });
   assert.deepEqual([first!.attempt, second!.attempt], [1, 2]);
   assert.equal(await deliveries.record(first!, delivered), 'overtaken');
-  assert.deepEqual(await database.query('SELECT state, lease_owner FROM deliveries'), [
+  assert.deepEqual(await database.query('SELECT state, lease_owner FROM webhooks.deliveries'), [
     { state: 'pending', lease_owner: 'b' },
   ]);
   assert.equal(await deliveries.record(second!, delivered), 'delivered');
   assert.equal(await deliveries.record(second!, notDelivered), 'overtaken');
-  const attempts = 'SELECT attempt, status, error, took_ms FROM delivery_attempts';
+  const attempts = 'SELECT attempt, status, error, took_ms FROM webhooks.delivery_attempts';
   assert.deepEqual(await database.query(attempts), [
     { attempt: 2, status: 204, error: null, took_ms: 13 },
   ]);
@@ -214,7 +214,7 @@ test('attempts that end together are recorded each for itself', async (context) 
     deliveries.record(threeAgain, notDelivered),
   ]);
   assert.deepEqual(recorded, ['overtaken', 'overtaken', 'delivered', 'pending']);
-  const logged = `SELECT event_id, attempt, status FROM notifier.delivery_attempts ORDER BY status`;
+  const logged = `SELECT event_id, attempt, status FROM webhooks.delivery_attempts ORDER BY status`;
   assert.deepEqual(await owner.query(logged), [
     { event_id: two!.eventId, attempt: 2, status: 204 },
     { event_id: three!.eventId, attempt: 2, status: 500 },
@@ -223,7 +223,7 @@ test('attempts that end together are recorded each for itself', async (context) 
 
 test('a delivery is given up when its next attempt would come too late', async (context) => {
   const { owner, deliveries, lease } = await queues(context, { acme: 2 });
-  await owner.query(`UPDATE notifier.deliveries SET created_at = now() - interval '3 days'`);
+  await owner.query(`UPDATE webhooks.deliveries SET created_at = now() - interval '3 days'`);
   const [one, other] = await lease();
   const soon = { ...notDelivered, nextInMs: anHour, giveUpAfterMs: 2 * anHour };
   assert.equal(await deliveries.record(one!, soon), 'pending');
@@ -235,8 +235,8 @@ test('a delivery is given up when its next attempt would come too late', async (
 test('however much waits, a bounded number is counted, and one partner hides no other', async (context) => {
   const { database, owner, deliveries } = await queues(context, { acme: 1_500, globex: 3 });
   await insert(database, 'zeta', 1_200);
-  await owner.query(`UPDATE notifier.deliveries SET state = 'parked' WHERE partner_id = 'zeta'`);
-  await owner.query(`UPDATE notifier.deliveries SET created_at = now() - interval '1 hour'
+  await owner.query(`UPDATE webhooks.deliveries SET state = 'parked' WHERE partner_id = 'zeta'`);
+  await owner.query(`UPDATE webhooks.deliveries SET created_at = now() - interval '1 hour'
     WHERE partner_id = 'globex'`);
   const { waiting, parked, oldestSeconds } = await deliveries.backlog();
   assert.deepEqual([waiting, parked], [1_003, 1_000]);
@@ -253,9 +253,9 @@ async function oneByRelay(context: TestContext) {
   const stored = () =>
     past.query(`
       SELECT delivery.state, delivery.attempts, attempt.attempt, attempt.status
-      FROM deliveries AS delivery LEFT JOIN delivery_attempts AS attempt USING (event_id)`);
+      FROM webhooks.deliveries AS delivery LEFT JOIN webhooks.delivery_attempts AS attempt USING (event_id)`);
   const grow = () =>
-    store.open().query(`UPDATE notifier.deliveries SET finished_at = now() - interval '31 days'`);
+    store.open().query(`UPDATE webhooks.deliveries SET finished_at = now() - interval '31 days'`);
   const [deliveries, direct] = [database, past].map((each) => openDeliveries(each, manyRates));
   return { relay, deliveries: deliveries!, past: direct!, stored, grow };
 }

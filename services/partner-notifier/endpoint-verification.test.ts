@@ -198,7 +198,7 @@ test('an answer has ten seconds, to its end', async (context) => {
   assert.equal(answer.outcome, 'unanswered');
 });
 
-const rowsOf = `SELECT ordinal, state FROM notifier.deliveries
+const rowsOf = `SELECT ordinal, state FROM webhooks.deliveries
   WHERE event_id = $1 ORDER BY event_id, ordinal`;
 
 test('an event goes to each endpoint that wants it, under one webhook-id, and to no other', async (context) => {

@@ -113,7 +113,7 @@ test('a notifier whose listening connection is lost listens again, and finds wha
   await database.query('UPDATE partners.webhook_endpoints SET disabled_at = now()');
   const notifier = await start({ INSTANCE_NAME: 'listener' });
   await publish(succeeded(aPayment()));
-  const isParked = `SELECT FROM notifier.deliveries WHERE state = 'parked'`;
+  const isParked = `SELECT FROM webhooks.deliveries WHERE state = 'parked'`;
   await eventually(async () => (await database.query(isParked)).length === 1);
   await loseListener(database, 'listener');
   // As an operator would: no gateway tells of it.
@@ -137,7 +137,7 @@ test('a notifier that is killed at every point that it has sends each webhook, a
   }
   const last = begin();
   const database = store.open();
-  const deliveredSql = `SELECT FROM notifier.deliveries WHERE state = 'delivered'`;
+  const deliveredSql = `SELECT FROM webhooks.deliveries WHERE state = 'delivered'`;
   await eventually(async () => (await database.query(deliveredSql)).length === events.size, {
     withinMs: 180_000,
     what: 'each webhook after the crashes',

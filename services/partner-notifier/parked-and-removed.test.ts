@@ -36,7 +36,7 @@ test('an event published three times becomes one delivery with the body of the e
   const { handle, rows } = await aSubscriber(context);
   const event = succeeded(aPayment({ metadata: { b: '2', a: '1' } }));
   for (let copy = 0; copy < 3; copy += 1) assert.equal(await handle(messageOf(event)), 'ack');
-  const deliveries = await rows<{ body: string }>('SELECT * FROM deliveries');
+  const deliveries = await rows<{ body: string }>('SELECT * FROM webhooks.deliveries');
   assert.equal(deliveries.length, 1);
   const { type, timestamp, sequence, data } = event;
   assert.deepEqual(JSON.parse(deliveries[0]!.body), { type, timestamp, sequence, data });
@@ -70,18 +70,20 @@ test('a notifier that dies between commit and acknowledgement delivers once', as
   const event = succeeded(aPayment());
   crashPoints.arm({ name: 'notifier.received', action: { do: 'throw' } });
   await assert.rejects(handle(messageOf(event)), /crash point/);
-  assert.equal((await rows('SELECT FROM deliveries')).length, 0);
+  assert.equal((await rows('SELECT FROM webhooks.deliveries')).length, 0);
   crashPoints.arm({ name: 'notifier.committed', action: { do: 'throw' } });
   await assert.rejects(handle(messageOf(event)), /crash point/);
-  assert.equal((await rows('SELECT FROM deliveries')).length, 1);
+  assert.equal((await rows('SELECT FROM webhooks.deliveries')).length, 1);
   assert.equal(await handle(messageOf(event)), 'ack');
-  assert.equal((await rows('SELECT FROM deliveries')).length, 1);
+  assert.equal((await rows('SELECT FROM webhooks.deliveries')).length, 1);
 });
 
 test('what fails while its endpoint is gone is parked, and has all its time again once it is back', async (context) => {
   const { database, owner, deliveries, lease } = await queues(context, { acme: 1 });
   const [first] = await lease();
-  await database.query(`UPDATE deliveries SET first_attempt_at = now() - interval '3 days'`);
+  await database.query(
+    `UPDATE webhooks.deliveries SET first_attempt_at = now() - interval '3 days'`,
+  );
   await owner.query(isGone);
   assert.equal(await deliveries.record(first!, { ...notDelivered, status: 410 }), 'parked');
   assert.deepEqual(await lease(), []);
@@ -112,7 +114,7 @@ test('what was not sent for want of an endpoint is no attempt, and is due if one
   assert.equal(await deliveries.record(one!, notSent), 'pending');
   await owner.query(isGone);
   assert.equal(await deliveries.record(other!, notSent), 'parked');
-  assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
+  assert.deepEqual(await database.query('SELECT FROM webhooks.delivery_attempts'), []);
   const [again, ...rest] = await lease();
   assert.deepEqual([again!.eventId, again!.failedBefore, rest], [one!.eventId, 0, []]);
 });
@@ -120,14 +122,14 @@ test('what was not sent for want of an endpoint is no attempt, and is due if one
 test('parked webhooks of one partner are released in batches, oldest first, and nobody else’s with them', async (context) => {
   const { database, owner, deliveries } = await queues(context, { acme: 5, globex: 3, zeta: 2 });
   // Those with the lowest ids are the youngest.
-  await database.query(`UPDATE deliveries AS delivery
+  await database.query(`UPDATE webhooks.deliveries AS delivery
     SET state = 'parked', next_attempt_at = now() - nth * interval '1 minute'
     FROM (SELECT event_id, row_number() OVER (ORDER BY event_id) AS nth
-          FROM deliveries) AS numbered
+          FROM webhooks.deliveries) AS numbered
     WHERE delivery.event_id = numbered.event_id`);
   const parkedOf = (partner: string) =>
     database.query<{ id: string }>(
-      `SELECT event_id AS id FROM deliveries WHERE state = 'parked' AND partner_id = $1
+      `SELECT event_id AS id FROM webhooks.deliveries WHERE state = 'parked' AND partner_id = $1
        ORDER BY next_attempt_at DESC`,
       [partner],
     );
@@ -137,13 +139,13 @@ test('parked webhooks of one partner are released in batches, oldest first, and 
   assert.deepEqual(await parkedOf('globex'), [youngest]);
   assert.equal(await deliveries.release(2), 1);
   assert.equal(await deliveries.release(2), 0);
-  const due = `SELECT DISTINCT partner_id FROM deliveries WHERE state = 'pending'`;
+  const due = `SELECT DISTINCT partner_id FROM webhooks.deliveries WHERE state = 'pending'`;
   assert.deepEqual(await database.query(due), [{ partner_id: 'globex' }]);
 });
 
 test('senders that release at once release each webhook once', async (context) => {
   const { database, deliveries } = await queues(context, { acme: 300 });
-  await database.query(`UPDATE deliveries SET state = 'parked'`);
+  await database.query(`UPDATE webhooks.deliveries SET state = 'parked'`);
   const released = await Promise.all(Array.from({ length: 6 }, () => deliveries.release(100)));
   const rest = await deliveries.release(1_000);
   assert.equal(
@@ -154,11 +156,13 @@ test('senders that release at once release each webhook once', async (context) =
 
 test('webhooks are removed with their attempts when their time is over, each kind after its own', async (context) => {
   const { database, owner, deliveries } = await queues(context, { acme: 6 });
-  const rows = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
+  const rows = await database.query<{ id: string }>(
+    'SELECT event_id AS id FROM webhooks.deliveries',
+  );
   const [delivered, failed, parked, waiting, young, failedLately] = rows.map(({ id }) => id);
   const end = (eventId: string | undefined, state: string, days: number) =>
     database.query(
-      `UPDATE deliveries SET state = $2, next_attempt_at = now() - $3 * interval '1 day',
+      `UPDATE webhooks.deliveries SET state = $2, next_attempt_at = now() - $3 * interval '1 day',
          finished_at = CASE $2 WHEN 'parked' THEN NULL ELSE now() - $3 * interval '1 day' END
        WHERE event_id = $1`,
       [eventId, state, days],
@@ -169,30 +173,32 @@ test('webhooks are removed with their attempts when their time is over, each kin
   await end(parked, 'parked', 91);
   await end(failedLately, 'failed', 89);
   await database.query(
-    'INSERT INTO delivery_attempts (event_id, attempt, took_ms) VALUES ($1, 1, 7), ($2, 1, 7)',
+    'INSERT INTO webhooks.delivery_attempts (event_id, attempt, took_ms) VALUES ($1, 1, 7), ($2, 1, 7)',
     [delivered, failed],
   );
   // At another endpoint the same event was given up, and stays for as long as such do.
   await owner.query(
-    `INSERT INTO notifier.deliveries (event_id, ordinal, partner_id, txn_id, body, state, finished_at)
+    `INSERT INTO webhooks.deliveries (event_id, ordinal, partner_id, txn_id, body, state, finished_at)
      SELECT event_id, 2, partner_id, txn_id, body, 'failed', finished_at
-     FROM notifier.deliveries WHERE event_id = $1`,
+     FROM webhooks.deliveries WHERE event_id = $1`,
     [delivered],
   );
-  const pair = 'UPDATE notifier.deliveries SET made_together = 2, body = $2 WHERE event_id = $1';
+  const pair = 'UPDATE webhooks.deliveries SET made_together = 2, body = $2 WHERE event_id = $1';
   const data = { amount: 250, currency: 'EUR' };
   await owner.query(pair, [delivered, JSON.stringify({ type: 'payment.succeeded', data })]);
   const metrics = notifierMetrics(createMetrics('test'));
   const pass = reapDeliveries(deliveries, metrics, retention);
   assert.deepEqual([await pass(), await pass(), await pass()], [1, 2, 0]);
-  const left = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
+  const left = await database.query<{ id: string }>(
+    'SELECT event_id AS id FROM webhooks.deliveries',
+  );
   const kept = [delivered, waiting, young, failedLately];
   assert.deepEqual(left.map(({ id }) => id).sort(), kept.sort());
-  assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
+  assert.deepEqual(await database.query('SELECT FROM webhooks.delivery_attempts'), []);
   const sums = async () => {
     const rows = await owner.query<{ sum: string }>(
       `SELECT concat_ws(' ', ordinal, state, deliveries, amount, others, others_amount) AS sum
-       FROM notifier.reaped_deliveries ORDER BY 1`,
+       FROM webhooks.reaped_deliveries ORDER BY 1`,
     );
     return rows.map(({ sum }) => sum);
   };
@@ -234,7 +240,7 @@ test('what forty endpoints that were made and deleted left behind leaves in its 
     await owner.query(
       `INSERT INTO partners.acts (act, partner_id, done_by, done_at)
        SELECT 'make-endpoint', 'acme', who, now() - $1::integer * interval '1 day'
-       FROM generate_series(1, 20), unnest('{partner acme,partner-notifier,ada}'::text[]) AS who`,
+       FROM generate_series(1, 20), unnest('{partner acme,webhook sender,ada}'::text[]) AS who`,
       [days],
     );
   };
@@ -242,7 +248,7 @@ test('what forty endpoints that were made and deleted left behind leaves in its 
   await made(399, 89);
   await made(401, null);
   await owner.query(
-    `INSERT INTO notifier.redelivery_acts
+    `INSERT INTO webhooks.redelivery_acts
        (partner_id, idempotency_key, fingerprint, since, until, deliveries, done_at)
      SELECT 'acme', 'k' || n, 'f', now(), now(), 0, now() - n * interval '1 day'
      FROM unnest('{89,91}'::integer[]) AS n`,
@@ -253,14 +259,14 @@ test('what forty endpoints that were made and deleted left behind leaves in its 
        UNION ALL SELECT 'wishes', count(*)::integer FROM partners.endpoint_wishes WHERE partner_id = 'acme'
        UNION ALL SELECT 'questions', count(*)::integer FROM partners.endpoint_verifications WHERE partner_id = 'acme'
        UNION ALL SELECT 'acts', count(*)::integer FROM partners.acts
-       UNION ALL SELECT 'redeliveries', count(*)::integer FROM notifier.redelivery_acts`,
+       UNION ALL SELECT 'redeliveries', count(*)::integer FROM webhooks.redelivery_acts`,
     );
     return Object.fromEntries(rows.map((row) => [row.what, row.count]));
   };
   const before = { endpoints: 60, wishes: 60, questions: 60, acts: 180, redeliveries: 2 };
   assert.deepEqual(await count(), before);
   // Made while one of them was there: the audit compares it with what that wanted.
-  const old = 'UPDATE notifier.deliveries SET created_at = now() - $1::integer * interval';
+  const old = 'UPDATE webhooks.deliveries SET created_at = now() - $1::integer * interval';
   await owner.query(`${old} '1 day'`, [92]);
   while ((await deliveries.reapSettings(7)) > 0);
   const without = { ...before, acts: 100, redeliveries: 1 };
@@ -271,7 +277,7 @@ test('what forty endpoints that were made and deleted left behind leaves in its 
   for (const statement of [
     'DELETE FROM partners.acts',
     'DELETE FROM partners.endpoint_wishes',
-    'DELETE FROM notifier.redelivery_acts',
+    'DELETE FROM webhooks.redelivery_acts',
   ]) {
     await assert.rejects(owner.query(statement), /history is only added to/, statement);
   }
@@ -292,32 +298,32 @@ test('rates of whoever has rested are forgotten, and those that are spent are no
 test('a sender cannot change what a webhook says, to whom it goes, or under which id', async (context) => {
   const { database } = await queues(context, { acme: 1 });
   for (const column of ['event_id', 'partner_id', 'txn_id', 'body', 'created_at']) {
-    const statement = `UPDATE deliveries SET ${column} = ${column}`;
+    const statement = `UPDATE webhooks.deliveries SET ${column} = ${column}`;
     await assert.rejects(database.query(statement), /permission denied/, statement);
   }
-  const settled = `INSERT INTO deliveries (event_id, partner_id, txn_id, body, state, finished_at)
+  const settled = `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, finished_at)
     VALUES (gen_random_uuid(), 'acme', gen_random_uuid(), '{}', 'delivered', now())`;
   await assert.rejects(database.query(settled), /permission denied/);
 });
 
 test('the notifier deletes deliveries by the reaper only', async (context) => {
   const database = (await createTestDatabase(context)).open('triplock_notifier');
-  await assert.rejects(database.query('DELETE FROM deliveries'), /permission denied/);
+  await assert.rejects(database.query('DELETE FROM webhooks.deliveries'), /permission denied/);
   for (const kept of [`'1 hour', '2 days'`, `'2 days', '1 hour'`]) {
-    await assert.rejects(database.query(`SELECT reap_deliveries(${kept}, 1)`), /a day/);
+    await assert.rejects(database.query(`SELECT webhooks.reap_deliveries(${kept}, 1)`), /a day/);
   }
 });
 
-const rowsOf = `SELECT ordinal, state, endpoint_id AS endpoint FROM notifier.deliveries
+const rowsOf = `SELECT ordinal, state, endpoint_id AS endpoint FROM webhooks.deliveries
   ORDER BY event_id, ordinal`;
 
 test('what waited for a first endpoint is its oldest’s that wants it, and what none wants ends', async (context) => {
   const { database, owner, deliveries, lease } = await queues(context, {});
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme')`);
   await insert(database, 'acme', 2);
-  await owner.query(`UPDATE notifier.deliveries SET state = 'parked'`);
-  await owner.query(`UPDATE notifier.deliveries SET body = '{"type":"refund.failed"}'
-    WHERE event_id = (SELECT min(event_id::text)::uuid FROM notifier.deliveries)`);
+  await owner.query(`UPDATE webhooks.deliveries SET state = 'parked'`);
+  await owner.query(`UPDATE webhooks.deliveries SET body = '{"type":"refund.failed"}'
+    WHERE event_id = (SELECT min(event_id::text)::uuid FROM webhooks.deliveries)`);
   await addEndpoint(owner, 'acme', { host: 'a.example', wants: ['payment.succeeded'] });
   await owner.query(isGone);
   assert.equal(await deliveries.release(10), 0, 'it is not open');
@@ -340,9 +346,9 @@ test('what waits for an endpoint that is deleted, or was given up there, is canc
   const [one, two] = await lease({ deliveriesMax: 2 });
   for (const state of ['parked', 'failed']) {
     await owner.query(
-      `UPDATE notifier.deliveries
+      `UPDATE webhooks.deliveries
        SET state = $1, finished_at = CASE $1 WHEN 'failed' THEN now() END
-       WHERE event_id = (SELECT event_id FROM notifier.deliveries
+       WHERE event_id = (SELECT event_id FROM webhooks.deliveries
                          WHERE state = 'pending' AND lease_owner IS NULL LIMIT 1)`,
       [state],
     );
@@ -364,7 +370,7 @@ test('an endpoint that does not answer keeps no slot from the others of its part
   const other = await addEndpoint(owner, 'acme', { host: 'other.example' });
   const ten = { partner: { inFlight: 10 } };
   assert.equal((await leaseBy(ten, { leaseMs: anHour })).length, 5);
-  await database.query(`INSERT INTO deliveries (event_id, partner_id, endpoint_id, txn_id, body)
+  await database.query(`INSERT INTO webhooks.deliveries (event_id, partner_id, endpoint_id, txn_id, body)
     SELECT gen_random_uuid(), 'acme', '${other}', gen_random_uuid(), '{}' FROM generate_series(1, 20)`);
   const leased = await leaseBy(ten);
   assert.deepEqual(

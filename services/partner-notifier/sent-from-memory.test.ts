@@ -63,11 +63,11 @@ test('nothing is sent before its event is committed, nor what was never committe
   await owner.query(`
     CREATE FUNCTION notifier.refuse() RETURNS trigger LANGUAGE plpgsql
       AS $$ BEGIN RAISE 'not at the commit'; END $$;
-    CREATE CONSTRAINT TRIGGER refused AFTER INSERT ON notifier.deliveries
+    CREATE CONSTRAINT TRIGGER refused AFTER INSERT ON webhooks.deliveries
       DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION notifier.refuse()`);
   await assert.rejects(notifyAll(['acme'], watching), /not at the commit/);
   assert.deepEqual([seen, await states()], [undefined, []]);
-  await owner.query('DROP TRIGGER refused ON notifier.deliveries');
+  await owner.query('DROP TRIGGER refused ON webhooks.deliveries');
   const [eventId] = await notifyAll(['acme'], watching);
   await sender.settled();
   assert.deepEqual(await seen, ['pending 1']);
@@ -203,7 +203,7 @@ test('an event that has a delivery already leaves it as it is, and sends nothing
   const request = { owner: 'b', leaseMs: anHour, deliveriesMax: 10 };
   const read = await database.transaction((tx) => deliveries.make(tx, [again], request));
   assert.deepEqual((await read()).leased, []);
-  const rows = 'SELECT attempts, lease_owner, body FROM deliveries';
+  const rows = 'SELECT attempts, lease_owner, body FROM webhooks.deliveries';
   const body = '{"type":"payment.failed"}';
   assert.deepEqual(await database.query(rows), [{ attempts: 1, lease_owner: 'a', body }]);
 });
@@ -243,7 +243,7 @@ async function madeByRelay(context: TestContext) {
   const stored = async () => {
     assert.ok(taken <= 1, `it was sent ${taken} times`);
     assert.equal(taken + givenBack, reserved, 'slots were kept, or given back twice');
-    return past.query('SELECT event_id, state, attempts, lease_owner FROM deliveries');
+    return past.query('SELECT event_id, state, attempts, lease_owner FROM webhooks.deliveries');
   };
   const inbox = openInbox(database, 'partner-notifier');
   return { relay, past, deliveries, receive: inbox.receive, effect, stored };
@@ -264,8 +264,8 @@ testLostAnswers<Awaited<ReturnType<typeof madeByRelay>>>(
     'releasing webhooks that were parked': {
       prepare: async ({ past, deliveries }) => {
         await insert(past, 'acme', 3);
-        await past.query(`UPDATE deliveries SET state = 'parked'`);
-        const states = () => past.query('SELECT DISTINCT state FROM deliveries');
+        await past.query(`UPDATE webhooks.deliveries SET state = 'parked'`);
+        const states = () => past.query('SELECT DISTINCT state FROM webhooks.deliveries');
         return { operation: () => deliveries.release(10), stored: states };
       },
       orElse: [0],
@@ -276,7 +276,7 @@ testLostAnswers<Awaited<ReturnType<typeof madeByRelay>>>(
 
 test('a lease that was planned while nothing was there reads no more than it takes of a long queue', async (context) => {
   const { database, owner, deliveries } = await queues(context, {});
-  await owner.query('VACUUM ANALYZE notifier.deliveries');
+  await owner.query('VACUUM ANALYZE webhooks.deliveries');
   const leaseTen = () =>
     database.transaction(async (tx) => {
       const read = await deliveries.make(tx, [], {

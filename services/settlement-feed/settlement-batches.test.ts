@@ -145,7 +145,7 @@ test('batches only grow, whoever asks, and the feed may do nothing else', async 
     `UPDATE partners.settlement_batches SET currency = 'USD'`,
     'DELETE FROM partners.settlement_batches',
     'SELECT FROM ledger.transactions',
-    'SELECT FROM notifier.deliveries',
+    'SELECT FROM webhooks.deliveries',
   ]) {
     await assert.rejects(feed.query(statement), /permission denied/, statement);
   }

@@ -108,7 +108,7 @@ const insertLedger = `
   )`;
 
 const insertDeliveries = `
-  INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, finished_at)
+  INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, finished_at)
   SELECT id, partner, transaction, body, state, CASE WHEN state <> 'pending' THEN now() END
   FROM json_to_recordset($1::json) AS row (
     id uuid, partner text, transaction uuid, body text, state text

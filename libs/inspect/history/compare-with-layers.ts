@@ -56,7 +56,7 @@ type LedgerRow = {
   currency: string | null;
 };
 
-/** A webhook as the notifier has it. */
+/** A webhook as its delivery has it. */
 type Delivery = { id: string; partner: string; body: string; state: string };
 
 /** What the layers have of a history's transactions and webhooks. */
@@ -188,15 +188,15 @@ const ledgerSql = `
 /** Of transactions that are older than the history, webhooks may have come before it. */
 const deliveriesSql = `
   SELECT event_id AS id, partner_id AS partner, body, state
-  FROM notifier.deliveries
+  FROM webhooks.deliveries
   WHERE txn_id = ANY ($1::uuid[]) AND created_at >= $2`;
 
 const arrivedSql = `
   SELECT event_id AS id, partner_id AS partner, body, state
-  FROM notifier.deliveries WHERE event_id = ANY ($1::uuid[])`;
+  FROM webhooks.deliveries WHERE event_id = ANY ($1::uuid[])`;
 
 const horizonSql = `
-  SELECT reaped_before > $1 AS "wereReaped" FROM notifier.deliveries_horizon`;
+  SELECT reaped_before > $1 AS "wereReaped" FROM webhooks.deliveries_horizon`;
 
 /** Settled while the run lasted, or pending: by indexes that the ledger has. */
 const madeSql = `

@@ -34,7 +34,7 @@ export async function someSources(context: TestContext): Promise<Sources> {
 /** A webhook that was given up. */
 export const addGivenUp = (sources: DeadLetterSources) =>
   sources.database.query(
-    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts,
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, attempts,
        first_attempt_at, finished_at, last_error)
      VALUES ($1, 'acme', $2, '{}', 'failed', 9, now() - interval '1 day', now(), 'ECONNREFUSED')`,
     [eventIds[0], paymentId],

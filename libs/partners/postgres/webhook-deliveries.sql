@@ -1,4 +1,5 @@
--- Webhook deliveries as partners see them, by the view and the functions that the notifier lends.
+-- Webhook deliveries as partners see them, by the view and the functions of the schema webhooks
+-- (webhooks/migrations/0001-baseline.sql).
 
 -- name: listDeliveries
 -- One page of a partner's webhook deliveries, the newest first.
@@ -10,7 +11,7 @@
 SELECT event_id, ordinal, endpoint_id, type, txn_id, state, attempts, last_status, last_error, created_at,
        CASE WHEN state = 'delivered' THEN finished_at END AS delivered_at,
        CASE WHEN state = 'pending' THEN next_attempt_at END AS next_attempt_at
-FROM notifier.partner_deliveries
+FROM webhooks.partner_deliveries
 WHERE partner_id = $1
   AND ($3::text IS NULL OR state = $3)
   AND ($6::uuid IS NULL OR txn_id = $6)
@@ -24,23 +25,21 @@ LIMIT $2
 -- $1 partner id, $2 event id, $3 which of the event's deliveries.
 -- A row: its time as text, because a JavaScript date would cut the microseconds off. No row: the
 -- partner has no such delivery.
-SELECT created_at::text AS created_at FROM notifier.partner_deliveries
+SELECT created_at::text AS created_at FROM webhooks.partner_deliveries
 WHERE partner_id = $1 AND event_id = $2 AND ordinal = $3
 
 -- name: redeliver
--- Makes a webhook delivery due now, by the function that the notifier lends for it, and tells the
--- notifiers behind the commit.
+-- Makes a webhook delivery due now, and tells the senders behind the commit.
 --
 -- $1 partner id, $2 event id, $3 which of the event's deliveries.
 -- A row: the delivery as it is now. No row: the partner has no such delivery.
 SELECT event_id, ordinal, endpoint_id, type, txn_id, state, attempts, last_status, last_error, created_at,
        CASE WHEN state = 'delivered' THEN finished_at END AS delivered_at,
        CASE WHEN state = 'pending' THEN next_attempt_at END AS next_attempt_at
-FROM notifier.redeliver($1, $2, $3::smallint), pg_notify('triplock_webhooks', '')
+FROM webhooks.redeliver($1, $2, $3::smallint), pg_notify('triplock_webhooks', '')
 
 -- name: redeliverWindow
--- Makes a partner's webhook deliveries of a window due now, by the function that the notifier lends
--- for it, and tells the notifiers behind the commit.
+-- Makes a partner's webhook deliveries of a window due now, and tells the senders behind the commit.
 --
 -- $1 partner id, $2 idempotency key, $3 fingerprint, $4 since, $5 until or null for now, $6 state
 -- or null for any, $7 deliveries at most, but for those of one moment.
@@ -50,5 +49,5 @@ SELECT outcome, state, deliveries,
        to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS since,
        to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS until,
        to_char(next_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS next_since
-FROM notifier.redeliver_window($1, $2, $3, $4, $5, $6, $7),
+FROM webhooks.redeliver_window($1, $2, $3, $4, $5, $6, $7),
      pg_notify('triplock_webhooks', '')

@@ -1,5 +1,5 @@
 -- Webhook endpoints as partners manage them through the gateway, which may read no secret. The
--- functions are in migrations/0001-baseline.sql; they tell notifiers behind the commit, and record
+-- functions are in migrations/0001-baseline.sql; they tell senders behind the commit, and record
 -- what a partner did with it.
 
 -- name: showEndpoints
@@ -26,7 +26,7 @@ FROM partners.make_webhook_endpoint($1, $2, $3, $4, $5, $6::text[], $7, $8::json
 
 -- name: setFirstEndpoint
 -- Sets where the webhooks of a partner's oldest endpoint go, and enables it; makes one when there
--- is none. Another URL than the one that was verified is open when the notifier has verified it.
+-- is none. Another URL than the one that was verified is open when it has been verified.
 --
 -- $1 partner id, $2 the id of one that is made, $3 URL, $4 the URL's host, $5 the sealed secret of
 -- one that is made. Always one row: the endpoint now; it was made by this call when $2 is its id.

@@ -28,13 +28,13 @@ export async function store(context: TestContext) {
   const deliveries = openWebhookDeliveries(gateway);
   const add = async (ids: readonly EventId[], partner = 'acme') => {
     await notifier.query(
-      `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
+      `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body)
        SELECT event_id, $2, event_id, '{"type":"payment.succeeded"}' FROM unnest($1::uuid[]) AS t (event_id)`,
       [ids, partner],
     );
   };
   const change = (id: EventId, to: string) =>
-    notifier.query(`UPDATE deliveries SET ${to} WHERE event_id = $1`, [id]);
+    notifier.query(`UPDATE webhooks.deliveries SET ${to} WHERE event_id = $1`, [id]);
   const list = async (question: Partial<DeliveryQuestion> = {}) => {
     const page = await deliveries.list({ partnerId: acme, limit: 100, ...question });
     assert.ok(page.outcome === 'page');

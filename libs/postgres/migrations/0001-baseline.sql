@@ -43,11 +43,13 @@ $$;
 CREATE SCHEMA ledger;
 CREATE SCHEMA claims;
 CREATE SCHEMA partners;
+CREATE SCHEMA webhooks;
 
 GRANT USAGE ON SCHEMA ledger
 TO triplock_ledger, triplock_dispatcher, triplock_copy, triplock_gateway, triplock_auditor;
 GRANT USAGE ON SCHEMA claims TO triplock_claims, triplock_auditor;
 GRANT USAGE ON SCHEMA partners TO triplock_partners, triplock_gateway, triplock_auditor;
+GRANT USAGE ON SCHEMA webhooks TO triplock_gateway, triplock_operator, triplock_auditor;
 
 ALTER ROLE triplock_ledger SET search_path = ledger;
 ALTER ROLE triplock_dispatcher SET search_path = ledger;

@@ -77,25 +77,25 @@ function inboxHop(database: Database, consumer: string, effect: Effect<PaymentEv
 /** What the sender does about a webhook that arrives at the first attempt. */
 const deliverSql = `
   WITH delivered AS (
-    UPDATE deliveries SET
+    UPDATE webhooks.deliveries SET
       state = 'delivered', attempts = 1, first_attempt_at = now(), finished_at = now(),
       last_outcome = 'delivered', last_status = 200
     WHERE event_id = $1
     RETURNING event_id
   )
-  INSERT INTO delivery_attempts (event_id, attempt, status, took_ms)
+  INSERT INTO webhooks.delivery_attempts (event_id, attempt, status, took_ms)
   SELECT event_id, 1, 200, 5 FROM delivered`;
 
 /** Its attempt was refused, or there was none because it was parked. */
 const refuseSql = `
   WITH parked AS (
-    DELETE FROM notifier.delivery_attempts WHERE event_id = $1 AND $2 = 'parked'
+    DELETE FROM webhooks.delivery_attempts WHERE event_id = $1 AND $2 = 'parked'
   )
-  UPDATE notifier.delivery_attempts
+  UPDATE webhooks.delivery_attempts
   SET status = 500, error = 'answered 500', recorded_at = now() - interval '9 days'
   WHERE event_id = $1 AND $2 <> 'parked'`;
 const failSql = `
-  UPDATE notifier.deliveries SET
+  UPDATE webhooks.deliveries SET
     state = $2, attempts = 1, first_attempt = 1, created_at = now() - interval '9 days',
     first_attempt_at = now() - interval '9 days',
     next_attempt_at = CASE $2 WHEN 'parked' THEN now() - interval '9 days'
@@ -104,7 +104,7 @@ const failSql = `
     last_outcome = CASE WHEN last.status IS NOT NULL THEN 'refused' END,
     last_status = last.status, last_error = last.error
   FROM (SELECT $1::uuid AS event_id) AS harmed
-  LEFT JOIN notifier.delivery_attempts AS last USING (event_id)
+  LEFT JOIN webhooks.delivery_attempts AS last USING (event_id)
   WHERE deliveries.event_id = harmed.event_id`;
 
 /** An event as an inbox gets it. */

@@ -155,7 +155,7 @@ test('a webhook that was given up is redriven once, whoever asks again, and noth
   const [ada, bob] = [await byToken(console, 'ada'), await byToken(console, 'bob')];
   const eventId = randomUUID();
   await owner.query(
-    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts,
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, attempts,
        first_attempt_at, finished_at, last_error)
      VALUES ($1, 'acme', $2, '{}', 'failed', 9, now() - interval '1 day', now(), 'ECONNREFUSED')`,
     [eventId, randomUUID()],
@@ -167,12 +167,12 @@ test('a webhook that was given up is redriven once, whoever asks again, and noth
   ]);
   const outcomes = answers.map(({ text }) => (JSON.parse(text) as { outcome: string }).outcome);
   assert.deepEqual(outcomes.sort(), ['done', 'nothing']);
-  const states = await owner.query('SELECT state, attempts FROM notifier.deliveries');
+  const states = await owner.query('SELECT state, attempts FROM webhooks.deliveries');
   assert.deepEqual(states, [{ state: 'pending', attempts: 9 }]);
   const own = await owner.query('SELECT subject, why FROM auditor.operator_acts');
   assert.deepEqual(own, [{ subject: `webhook:${eventId}`, why: asked.reason }]);
 
-  await owner.query(`UPDATE notifier.deliveries SET state = 'failed', finished_at = now()`);
+  await owner.query(`UPDATE webhooks.deliveries SET state = 'failed', finished_at = now()`);
   const window = { partner: 'acme', since: '2026-01-01', reason: 'up again' };
   for (const outcome of ['done', 'nothing']) {
     const { text } = await bob('webhooks.redeliver-window', window);
@@ -191,7 +191,7 @@ test('a webhook that was given up is dismissed once, leaves the list, and is sho
   const [ada, bob] = [await byToken(console, 'ada'), await byToken(console, 'bob')];
   const id = `webhook:${randomUUID()}`;
   await owner.query(
-    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at)
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at)
      VALUES ($1, 'acme', $2, '{}', 'failed', 9, now())`,
     [id.slice(8), randomUUID()],
   );
@@ -212,7 +212,7 @@ test('a webhook that was given up is dismissed once, leaves the list, and is sho
   const dismissed = await page('/dead-letters?show=dismissed');
   assert.match(dismissed, new RegExp(`${id}[^]*by ada: a partner that is gone`));
   assert.equal((await console.ask('/dead-letters?show=x', { headers: { cookie } })).status, 400);
-  const [delivery] = await owner.query('SELECT state, attempts FROM notifier.deliveries');
+  const [delivery] = await owner.query('SELECT state, attempts FROM webhooks.deliveries');
   assert.deepEqual(delivery, { state: 'failed', attempts: 9 });
   const again = await bob('dead-letters.redrive', { ...asked, again: 'yes' });
   assert.equal((JSON.parse(again.text) as { outcome: string }).outcome, 'done', again.text);

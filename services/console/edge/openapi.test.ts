@@ -51,10 +51,10 @@ const rows = [
    VALUES (1, now() - interval '1 hour', now(), '{}', '{}', sha256('a'))`,
   `UPDATE auditor.scheduled_audit SET ended_at = now(), took_ms = 5, drift = '{"a-check": 1}',
      in_flight = '{"a-check": 1}', in_flight_since = '{"a-check": "2026-11-20T08:00:00Z"}'`,
-  `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at,
+  `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, attempts, finished_at,
      first_attempt_at, last_error)
    VALUES ('${event}', 'acme', '${payment}', '{"type":"payment.succeeded"}', 'failed', 1, now(), now(), 'E')`,
-  `INSERT INTO notifier.delivery_attempts (event_id, attempt, error, took_ms)
+  `INSERT INTO webhooks.delivery_attempts (event_id, attempt, error, took_ms)
    VALUES ('${event}', 1, 'ECONNREFUSED', 4)`,
   `INSERT INTO notifier.refused_messages (consumer, message_id, reason, detail, data, attributes)
    VALUES ('partner-notifier', '1', 'malformed', 'no JSON', 'x', '{}')`,

@@ -10,12 +10,12 @@
 SELECT delivery.*
 FROM partners.partners
 CROSS JOIN LATERAL (
-  SELECT notifier.delivery_name(event_id, ordinal) AS id, event_id AS event, ordinal,
+  SELECT webhooks.delivery_name(event_id, ordinal) AS id, event_id AS event, ordinal,
          created_at::text AS place, partner_id AS partner, txn_id AS about,
          body::json ->> 'type' AS type, state, attempts, last_status AS "lastStatus",
          last_outcome AS "lastOutcome", created_at AS "createdAt",
          next_attempt_at AS "nextAttemptAt", finished_at AS "finishedAt"
-  FROM notifier.deliveries
+  FROM webhooks.deliveries
   WHERE partner_id = partners.id AND state <> 'unwanted'
     AND ($2::boolean IS NOT TRUE OR state = 'failed')
     AND ($4::timestamptz IS NULL OR (created_at, event_id, ordinal) < ($4, $5::uuid, $6::smallint))

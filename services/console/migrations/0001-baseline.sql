@@ -150,10 +150,10 @@ TO triplock_console;
 
 -- What it may read of the system. It writes nothing there: what operators do is done by the role of
 -- each kind of act.
-GRANT USAGE ON SCHEMA ledger, partners, consumers, auditor TO triplock_console;
+GRANT USAGE ON SCHEMA ledger, partners, webhooks, consumers, auditor TO triplock_console;
 GRANT SELECT ON ALL TABLES IN SCHEMA ledger, consumers, auditor TO triplock_console;
 GRANT SELECT ON partners.partners, partners.shown_webhook_endpoints, partners.endpoint_tests, partners.acts,
-  partners.settlement_batches
+  partners.settlement_batches, webhooks.deliveries, webhooks.delivery_attempts
 TO triplock_console;
 -- Keys by what may be shown of them.
 GRANT SELECT (partner_id, prefix, created_at, revoked_at) ON partners.api_keys TO triplock_console;

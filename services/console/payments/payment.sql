@@ -52,13 +52,13 @@ FROM auditor.provider_journal WHERE txn_id = $1 ORDER BY created_at, kind DESC L
 --
 -- $1 id. A row: an attempt, or a webhook that was not attempted yet. An address is shown without
 -- its query, which may hold a secret.
-SELECT notifier.delivery_name(delivery.event_id, delivery.ordinal) AS id, delivery.state,
+SELECT webhooks.delivery_name(delivery.event_id, delivery.ordinal) AS id, delivery.state,
        delivery.created_at AS "createdAt", delivery.finished_at AS "finishedAt",
        delivery.next_attempt_at AS "nextAttemptAt", delivery.body::json ->> 'type' AS type,
        split_part(endpoint.url, '?', 1) AS url, attempt.attempt, attempt.status, attempt.error,
        attempt.took_ms AS "tookMs", attempt.recorded_at AS at
-FROM notifier.deliveries AS delivery
-LEFT JOIN notifier.delivery_attempts AS attempt USING (event_id, ordinal)
+FROM webhooks.deliveries AS delivery
+LEFT JOIN webhooks.delivery_attempts AS attempt USING (event_id, ordinal)
 LEFT JOIN partners.shown_webhook_endpoints AS endpoint
   ON endpoint.endpoint_id = delivery.endpoint_id
 WHERE delivery.txn_id = $1
@@ -74,7 +74,7 @@ FROM ledger.outbox
 WHERE payment_id = coalesce((SELECT payment_id FROM ledger.transactions WHERE txn_id = $1), $1)
   AND txn_id = $1
 UNION ALL
-SELECT 'webhook', notifier.delivery_name(event_id, ordinal), body, created_at
-FROM notifier.deliveries WHERE txn_id = $1
+SELECT 'webhook', webhooks.delivery_name(event_id, ordinal), body, created_at
+FROM webhooks.deliveries WHERE txn_id = $1
 ORDER BY at, what, id
 LIMIT 100

@@ -107,7 +107,7 @@ WHERE txn_id = ANY ($1::uuid[])
 -- $1 event id, which is the webhook-id too. A row: a transaction's id.
 SELECT txn_id AS id FROM ledger.outbox WHERE event_id = $1
 UNION SELECT txn_id FROM auditor.published WHERE event_id = $1
-UNION SELECT txn_id FROM notifier.deliveries WHERE event_id = $1
+UNION SELECT txn_id FROM webhooks.deliveries WHERE event_id = $1
 
 -- name: byProviderId
 -- Whose an id of the provider's is: an intent's, a charge's, a refund's or a dispute's.

@@ -87,7 +87,7 @@ export type AConsole = Awaited<ReturnType<typeof aConsole>>;
 // What is to be kept for ever is kept by triggers, which a replica has none of.
 const keepNothingSql = 'SET LOCAL session_replication_role = replica';
 const emptySql = `TRUNCATE console.acts, console.operators, console.sessions, partners.partners,
-  partners.acts, notifier.deliveries, auditor.operator_acts RESTART IDENTITY CASCADE`;
+  partners.acts, webhooks.deliveries, auditor.operator_acts RESTART IDENTITY CASCADE`;
 
 /**
  * A console of usual settings for all tests of a file that leave the process as it was: what it

@@ -88,7 +88,7 @@ async function aGateway(t: TestContext, more: (app: FastifyInstance) => void = (
   });
   t.after(() => app.close());
   const effects = async () => {
-    const count = 'SELECT count(*) FROM notifier.redelivery_acts';
+    const count = 'SELECT count(*) FROM webhooks.redelivery_acts';
     const [row] = await owner.query<{ count: string }>(count);
     return { records: await appended(), redeliveries: BigInt(row!.count) };
   };

@@ -125,7 +125,7 @@ async function aGateway(t: TestContext) {
   const disposable = deriveId('test', 'acme', 'disposable');
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
   await owner.query(
-    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body)
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body)
      VALUES ($1, 'acme', $1, '{"type":"payment.succeeded"}')`,
     [delivery],
   );

@@ -14,7 +14,7 @@ async function withDeliveries(t: TestContext, counts: Readonly<Record<string, nu
   for (const [partner, count] of Object.entries(counts)) {
     for (let n = 0; n < count; n += 1) {
       await notifier.query(
-        `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
+        `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body)
          VALUES ($1, $2, $1, '{"type":"payment.succeeded"}')`,
         [idOf(n, partner), partner],
       );
@@ -61,7 +61,7 @@ test('a partner lists its own deliveries, the newest first, page by page', async
 test('deliveries are found by what became of them, and are due again once asked for', async (t) => {
   const { ask, list, notifier } = await withDeliveries(t, { acme: 3 });
   await notifier.query(
-    `UPDATE deliveries SET state = 'failed', finished_at = now(), attempts = 7,
+    `UPDATE webhooks.deliveries SET state = 'failed', finished_at = now(), attempts = 7,
        last_status = 500, last_error = 'answered 500', last_outcome = 'refused'
      WHERE event_id = $1`,
     [idOf(1)],
@@ -126,7 +126,7 @@ const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000).toISOStr
 async function withDelivered(t: TestContext, count: number) {
   const edge = await webhookEdge(t);
   await edge.owner.query(
-    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, finished_at, created_at)
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body, state, finished_at, created_at)
      SELECT gen_random_uuid(), 'acme', gen_random_uuid(), '{"type":"payment.succeeded"}',
             'delivered', now(), now() - interval '1 minute' - n * interval '1 second'
      FROM generate_series(0, $1 - 1) AS n`,
@@ -134,7 +134,7 @@ async function withDelivered(t: TestContext, count: number) {
   );
   const states = async () => {
     const rows = await edge.owner.query<{ state: string; count: string }>(
-      'SELECT state, count(*) FROM notifier.deliveries GROUP BY 1',
+      'SELECT state, count(*) FROM webhooks.deliveries GROUP BY 1',
     );
     return Object.fromEntries(rows.map((row) => [row.state, Number(row.count)]));
   };

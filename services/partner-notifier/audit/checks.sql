@@ -37,11 +37,11 @@ WITH opened AS MATERIALIZED (
   SELECT partner_id, min(open_since) AS open_since FROM partners.open_webhook_endpoints
   GROUP BY partner_id
 )
-SELECT notifier.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
+SELECT webhooks.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
        greatest(coalesce(first_attempt_at, next_attempt_at), deleted_at,
                 CASE WHEN state = 'parked'
                   THEN coalesce(endpoint.open_since, opened.open_since) END) AS since
-FROM notifier.deliveries
+FROM webhooks.deliveries
 LEFT JOIN partners.open_webhook_endpoints AS endpoint
   ON endpoint.endpoint_id = deliveries.endpoint_id
 LEFT JOIN opened ON opened.partner_id = deliveries.partner_id
@@ -55,13 +55,13 @@ WHERE (state = 'pending' OR state = 'parked' OR state = 'failed')
 
 -- name: delivery_refused
 -- Webhooks that wait because their partner's server does not take them.
-SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
+SELECT webhooks.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
 FROM auditor.waiting_deliveries
 WHERE because = 'refused'
 
 -- name: delivery_parked
 -- Webhooks that wait because their endpoint is not open, or their partner has none.
-SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
+SELECT webhooks.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
 FROM auditor.waiting_deliveries
 WHERE because = 'parked'
 
@@ -77,7 +77,7 @@ WITH gone AS (
   LEFT JOIN notifier.cursors
     ON cursors.consumer = 'partner-notifier' AND cursors.ordering_key = published.payment_id
   WHERE NOT EXISTS (
-    SELECT FROM notifier.deliveries
+    SELECT FROM webhooks.deliveries
     WHERE deliveries.event_id = published.event_id AND deliveries.ordinal = 1
   )
     AND (
@@ -90,24 +90,24 @@ WITH gone AS (
   GROUP BY 1, 2, 3
 )
 SELECT concat_ws('/', partner_id, event_type, currency) AS id,
-       greatest((SELECT reaped_before FROM notifier.deliveries_horizon), 'epoch') AS since
+       greatest((SELECT reaped_before FROM webhooks.deliveries_horizon), 'epoch') AS since
 FROM gone
 FULL JOIN (
   SELECT partner_id, event_type, currency, sum(deliveries) AS deliveries, sum(amount) AS amount
-  FROM notifier.reaped_deliveries
+  FROM webhooks.reaped_deliveries
   WHERE ordinal = 1
   GROUP BY 1, 2, 3
 ) AS reaped USING (partner_id, event_type, currency)
 WHERE (gone.deliveries, gone.amount) IS DISTINCT FROM (reaped.deliveries, reaped.amount)
 UNION ALL
 SELECT concat_ws('/', partner_id, event_type, currency, 'others'),
-       greatest((SELECT reaped_before FROM notifier.deliveries_horizon), 'epoch')
+       greatest((SELECT reaped_before FROM webhooks.deliveries_horizon), 'epoch')
 FROM (
   -- What was made with the first ones, less what is there, less what was removed.
   SELECT partner_id, sent ->> 'type' AS event_type,
          coalesce(sent #>> '{data,currency}', '') AS currency, missing,
          missing * coalesce((sent #>> '{data,amount}')::numeric, 0) AS amount
-  FROM notifier.deliveries
+  FROM webhooks.deliveries
   CROSS JOIN LATERAL (
     SELECT deliveries.body::json AS sent,
            CASE WHEN ordinal = 1 THEN made_together - 1 ELSE -1 END AS missing
@@ -117,7 +117,7 @@ FROM (
   SELECT partner_id, event_type, currency,
          others - CASE WHEN ordinal > 1 THEN deliveries ELSE 0 END,
          others_amount - CASE WHEN ordinal > 1 THEN amount ELSE 0 END
-  FROM notifier.reaped_deliveries
+  FROM webhooks.reaped_deliveries
 ) AS others
 GROUP BY partner_id, event_type, currency
 HAVING sum(missing) <> 0 OR sum(amount) <> 0
@@ -129,14 +129,14 @@ SELECT event_id::text AS id, received_at AS since
 FROM notifier.inbox
 WHERE consumer = 'partner-notifier'
   AND received_at >= $1 AND received_at < $2
-  AND received_at >= (SELECT reaped_before FROM notifier.deliveries_horizon)
+  AND received_at >= (SELECT reaped_before FROM webhooks.deliveries_horizon)
   AND NOT EXISTS (
     SELECT FROM auditor.deliveries_of($1, $2) AS deliveries
     WHERE deliveries.event_id = inbox.event_id AND deliveries.ordinal = 1
   )
 UNION ALL
-SELECT notifier.delivery_name(event_id, ordinal), created_at
-FROM notifier.deliveries
+SELECT webhooks.delivery_name(event_id, ordinal), created_at
+FROM webhooks.deliveries
 WHERE created_at >= $1 AND created_at < $2
   AND created_at >= coalesce(
     (SELECT reaped_before FROM notifier.inbox_horizons WHERE consumer = 'partner-notifier'),
@@ -153,9 +153,9 @@ WHERE created_at >= $1 AND created_at < $2
 -- minute is left for what was changed while they were made. What none wanted, and what waits for a
 -- partner's first endpoint, has a delivery to none.
 WITH firsts AS NOT MATERIALIZED (
-  SELECT event_id, partner_id, body, created_at FROM notifier.deliveries
+  SELECT event_id, partner_id, body, created_at FROM webhooks.deliveries
   WHERE created_at >= $1 AND created_at < $2 AND ordinal = 1
-    AND created_at >= (SELECT reaped_before FROM notifier.deliveries_horizon)
+    AND created_at >= (SELECT reaped_before FROM webhooks.deliveries_horizon)
 )
 SELECT firsts.event_id::text AS id, firsts.created_at AS since
 FROM firsts
@@ -169,8 +169,8 @@ WHERE (wants.event_types IS NULL OR firsts.body::json ->> 'type' = ANY (wants.ev
     WHERE deliveries.event_id = firsts.event_id AND deliveries.endpoint_id = wants.endpoint_id
   )
 UNION ALL
-SELECT notifier.delivery_name(event_id, ordinal), created_at
-FROM notifier.deliveries
+SELECT webhooks.delivery_name(event_id, ordinal), created_at
+FROM webhooks.deliveries
 WHERE created_at >= $1 AND created_at < $2
   AND endpoint_id <> '00000000-0000-0000-0000-000000000000'
   AND NOT EXISTS (
@@ -183,8 +183,8 @@ WHERE created_at >= $1 AND created_at < $2
 -- name: delivery_tells_otherwise
 -- Deliveries to another partner than the event's, of another transaction, or with other bytes than
 -- the event ends with: from its type on it is what its webhook says.
-SELECT notifier.delivery_name(event_id, deliveries.ordinal) AS id, deliveries.created_at AS since
-FROM notifier.deliveries
+SELECT webhooks.delivery_name(event_id, deliveries.ordinal) AS id, deliveries.created_at AS since
+FROM webhooks.deliveries
 JOIN auditor.outbox_of($1, $2) AS outbox USING (event_id)
 WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
   AND (
@@ -198,12 +198,12 @@ WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
 -- Deliveries that say of their attempts what those were not: delivered by none that was answered
 -- with a 2xx, given up after one that was, or with another end, time or number of the last one. An
 -- attempt that was begun and not recorded leaves no row.
-SELECT notifier.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
+SELECT webhooks.delivery_name(deliveries.event_id, deliveries.ordinal) AS id,
        coalesce(deliveries.finished_at, deliveries.created_at) AS since
-FROM notifier.deliveries
+FROM webhooks.deliveries
 LEFT JOIN LATERAL (
   SELECT attempt, status, error, recorded_at
-  FROM notifier.delivery_attempts
+  FROM webhooks.delivery_attempts
   WHERE delivery_attempts.event_id = deliveries.event_id
     AND delivery_attempts.ordinal = deliveries.ordinal
   ORDER BY attempt DESC
@@ -234,6 +234,6 @@ WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
 -- name: delivery_given_up
 -- Webhooks that were given up, because their partner's server did not take them for a day. They
 -- wait for somebody to ask for them again once it does, or to dismiss them.
-SELECT notifier.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
+SELECT webhooks.delivery_name(event_id, ordinal) AS id, partner_id AS partner, since
 FROM auditor.waiting_deliveries
 WHERE because = 'failed'

@@ -18,7 +18,7 @@ const notify: AuditedConsumer['effect'] = async (tx, events) => {
     const { type, timestamp, sequence, data } = payload;
     const body = JSON.stringify({ type, timestamp, sequence, data });
     await tx.query(
-      'INSERT INTO deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)',
+      'INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)',
       [eventId, partner, txnId, body],
     );
   }
@@ -36,13 +36,13 @@ const aWebhook = (state: 'pending' | 'parked' | 'failed', then = ''): Harm => ({
   },
 });
 /** Has it never been tried. */
-const untried = `DELETE FROM notifier.delivery_attempts WHERE event_id = $1 AND $2::text IS NOT NULL`;
+const untried = `DELETE FROM webhooks.delivery_attempts WHERE event_id = $1 AND $2::text IS NOT NULL`;
 /** Gives its partner an open endpoint. */
 const endpointOf = `INSERT INTO partners.webhook_endpoints
     (partner_id, url, host, verified_url, verified_at, secrets)
   SELECT partner_id, 'https://example.com', 'example.com', 'https://example.com', now(),
          '[{"id": "1", "key": "one", "box": ""}]'
-  FROM notifier.deliveries
+  FROM webhooks.deliveries
   WHERE event_id = $1 AND partner_id = $2`;
 /** Gives the delivery an endpoint that is not open: one that nobody has asked, or that is gone. */
 const itsEndpoint = (state: 'deleted' | 'unverified') => `WITH endpoint AS (
@@ -51,7 +51,7 @@ const itsEndpoint = (state: 'deleted' | 'unverified') => `WITH endpoint AS (
            ${state === 'deleted' ? `'[]', now()` : `'[{"id": "1", "key": "one", "box": ""}]', NULL`}
     RETURNING endpoint_id
   )
-  UPDATE notifier.deliveries SET endpoint_id = endpoint.endpoint_id FROM endpoint
+  UPDATE webhooks.deliveries SET endpoint_id = endpoint.endpoint_id FROM endpoint
   WHERE event_id = $1`;
 
 /** An endpoint of a partner of its own that wanted since long ago what came a moment ago. */
@@ -75,9 +75,9 @@ const reapedOf: Rows = {
     const partner = aPartner('reaped');
     await system.pay(aPayment({ partner }));
     const aged = `finished_at = now() - interval '31 days'`;
-    await system.break(`UPDATE notifier.deliveries SET ${aged} WHERE partner_id = $1`, [partner]);
+    await system.break(`UPDATE webhooks.deliveries SET ${aged} WHERE partner_id = $1`, [partner]);
     await system.break(
-      `SELECT notifier.reap_deliveries(interval '30 days', interval '90 days', 100)`,
+      `SELECT webhooks.reap_deliveries(interval '30 days', interval '90 days', 100)`,
     );
     return { key: partner, id: `${partner}/payment.succeeded/EUR` };
   },
@@ -91,40 +91,40 @@ const reapedAt = (ordinal: 1 | 2): Rows => ({
     await system.pay(aPayment({ partner }));
     await system.break(
       `WITH first AS (
-         UPDATE notifier.deliveries
+         UPDATE webhooks.deliveries
          SET made_together = 2, finished_at = now() - interval '31 days'
          WHERE partner_id = $1 RETURNING *
        )
-       INSERT INTO notifier.deliveries
+       INSERT INTO webhooks.deliveries
          (event_id, ordinal, made_together, partner_id, txn_id, body, state, finished_at)
        SELECT event_id, 2, 2, partner_id, txn_id, body, state, finished_at FROM first`,
       [partner],
     );
     await system.break(
-      `SELECT notifier.reap_deliveries(interval '30 days', interval '90 days', 100)`,
+      `SELECT webhooks.reap_deliveries(interval '30 days', interval '90 days', 100)`,
     );
     return { key: partner, id: `${partner}/payment.succeeded/EUR/others` };
   },
 });
 
 const delivery = (column: string, value: string, rows: Rows, along?: string) =>
-  change(`notifier.deliveries.${column}`, value, rows, along);
+  change(`webhooks.deliveries.${column}`, value, rows, along);
 const attempt = (column: string, value: string, rows: Rows) =>
-  change(`notifier.delivery_attempts.${column}`, value, rows);
+  change(`webhooks.delivery_attempts.${column}`, value, rows);
 
 const reaped = (column: string, value: string) =>
-  change(`notifier.reaped_deliveries.${column}`, value, reapedOf);
+  change(`webhooks.reaped_deliveries.${column}`, value, reapedOf);
 
 /** A horizon of which there is one. */
 const onlyHorizon: Rows = {
   by: 'only_row',
-  find: () => Promise.resolve({ key: 'true', id: 'notifier.deliveries' }),
+  find: () => Promise.resolve({ key: 'true', id: 'webhooks.deliveries' }),
 };
 
 /** Rows that say of an event that it had one more delivery, which nobody finds. */
 const otherDeliveryOf = (rows: Rows): Rows => ({
   ...rows,
-  find: async (harmed) => ({ ...(await rows.find(harmed)), id: 'notifier.deliveries' }),
+  find: async (harmed) => ({ ...(await rows.find(harmed)), id: 'webhooks.deliveries' }),
 });
 
 /** For every check of webhooks some things that it exists to see. */
@@ -157,13 +157,13 @@ const harms: AuditedConsumer['harms'] = {
   ],
   'delivery-given-up': [aWebhook('failed')],
   'delivery-differs-from-inbox': [
-    ...bothEvents((rows) => remove('notifier.deliveries', rows)),
+    ...bothEvents((rows) => remove('webhooks.deliveries', rows)),
     ...bothEvents((rows) => delivery('event_id', 'gen_random_uuid()', rows)),
     ...bothEvents((rows) => delivery('ordinal', '2', rows)),
-    add('notifier.deliveries', async ({ system }) => {
+    add('webhooks.deliveries', async ({ system }) => {
       const { event_id: id, partner_id: partner, txn_id: txnId } = succeededEvent(aPayment());
       await system.break(
-        `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body)
+        `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body)
          VALUES ($1, $2, $3, '{}')`,
         [id, partner, txnId],
       );
@@ -183,7 +183,7 @@ const harms: AuditedConsumer['harms'] = {
   ],
   'delivery-differs-from-attempts': [
     // Called delivered, and nobody ever sent it.
-    ...bothEvents((rows) => remove('notifier.delivery_attempts', rows)),
+    ...bothEvents((rows) => remove('webhooks.delivery_attempts', rows)),
     ...bothEvents((rows) => attempt('event_id', 'gen_random_uuid()', rows)),
     ...bothEvents((rows) => attempt('ordinal', '2', rows)),
     ...bothEvents((rows) => attempt('attempt', 'attempt + 1', rows)),
@@ -191,9 +191,9 @@ const harms: AuditedConsumer['harms'] = {
     attempt('status', 'NULL', paidEvent),
     attempt('error', `'no answer in time'`, paidEvent),
     attempt('recorded_at', `recorded_at + interval '1 s'`, paidEvent),
-    add('notifier.delivery_attempts', async ({ system, paidEvent }) => {
+    add('webhooks.delivery_attempts', async ({ system, paidEvent }) => {
       await system.break(
-        `INSERT INTO notifier.delivery_attempts (event_id, attempt, status, took_ms)
+        `INSERT INTO webhooks.delivery_attempts (event_id, attempt, status, took_ms)
          VALUES ($1, 2, 200, 5)`,
         [paidEvent.event_id],
       );
@@ -220,13 +220,13 @@ const harms: AuditedConsumer['harms'] = {
       ['partner_id', `'globex'`],
       ['event_type', `'payment.failed'`],
       ['currency', `'USD'`],
-    ].map(([column, value]) => change(`notifier.reaped_deliveries.${column}`, value!, reapedAt(2))),
-    remove('notifier.reaped_deliveries', reapedAt(2)),
-    change('notifier.reaped_deliveries.others', 'others + 1', reapedAt(1)),
-    change('notifier.reaped_deliveries.others_amount', 'others_amount + 1', reapedAt(1)),
-    add('notifier.reaped_deliveries', async ({ system }) => {
+    ].map(([column, value]) => change(`webhooks.reaped_deliveries.${column}`, value!, reapedAt(2))),
+    remove('webhooks.reaped_deliveries', reapedAt(2)),
+    change('webhooks.reaped_deliveries.others', 'others + 1', reapedAt(1)),
+    change('webhooks.reaped_deliveries.others_amount', 'others_amount + 1', reapedAt(1)),
+    add('webhooks.reaped_deliveries', async ({ system }) => {
       await system.break(
-        `INSERT INTO notifier.reaped_deliveries
+        `INSERT INTO webhooks.reaped_deliveries
          VALUES ('reaped-0', 'delivered', 'payment.succeeded', 'EUR', 1, 5)`,
       );
       return 'reaped-0/payment.succeeded/EUR';
@@ -234,10 +234,10 @@ const harms: AuditedConsumer['harms'] = {
   ],
   'reaped-differs-from-missing': [
     ...[`now() - interval '3 days'`, 'now()'].map((time) =>
-      change('notifier.deliveries_horizon.reaped_before', time, onlyHorizon),
+      change('webhooks.deliveries_horizon.reaped_before', time, onlyHorizon),
     ),
     delivery('made_together', 'made_together + 1', otherDeliveryOf(paidEvent)),
-    change('notifier.reaped_deliveries.others', 'others + 1', otherDeliveryOf(reapedOf)),
+    change('webhooks.reaped_deliveries.others', 'others + 1', otherDeliveryOf(reapedOf)),
   ],
 };
 
@@ -246,19 +246,19 @@ export const audited: AuditedConsumer = {
   effect: notify,
   harms,
   unharmed: {
-    'notifier.deliveries.first_attempt*': 'pauses and the end of attempts: what never ends waits',
-    'notifier.deliveries.next_attempt_at': 'a lease or a pause: what is never tried again waits',
-    'notifier.deliveries.lease_*': 'a lease, which ends by itself',
+    'webhooks.deliveries.first_attempt*': 'pauses and the end of attempts: what never ends waits',
+    'webhooks.deliveries.next_attempt_at': 'a lease or a pause: what is never tried again waits',
+    'webhooks.deliveries.lease_*': 'a lease, which ends by itself',
     'notifier.send_rates*': 'who may send how soon: what is never sent waits',
-    'notifier.delivery_attempts.took_ms': 'a duration for people',
-    'notifier.reaped_deliveries.state':
+    'webhooks.delivery_attempts.took_ms': 'a duration for people',
+    'webhooks.reaped_deliveries.state':
       'whether partners had taken what is removed is known nowhere else',
-    'notifier.redelivery_acts*': 'what a partner asked for and was answered is known nowhere else',
+    'webhooks.redelivery_acts*': 'what a partner asked for and was answered is known nowhere else',
   },
   denied: [
     'SELECT FROM ledger.transactions',
-    'UPDATE notifier.deliveries SET body = body',
-    'DELETE FROM notifier.deliveries',
+    'UPDATE webhooks.deliveries SET body = body',
+    'DELETE FROM webhooks.deliveries',
     'DELETE FROM notifier.inbox',
     'SELECT FROM partners.settlement_batches',
     'SELECT FROM partners.api_keys',

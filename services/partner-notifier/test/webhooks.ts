@@ -130,7 +130,7 @@ export const isGone = `UPDATE partners.webhook_endpoints SET disabled_at = now()
 /** Makes deliveries that are to be sent to a partner's oldest endpoint. */
 export function insert(database: Queryable, partner: string, rows: number): Promise<unknown> {
   return database.query(
-    `INSERT INTO deliveries (event_id, partner_id, endpoint_id, txn_id, body)
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, endpoint_id, txn_id, body)
      SELECT gen_random_uuid(), $1, first.id, gen_random_uuid(), '{"type":"payment.failed"}'
      FROM generate_series(1, $2::integer), (
        SELECT endpoint_id FROM partners.live_webhook_endpoints WHERE partner_id = $1
@@ -147,7 +147,7 @@ type NotifierWish = Partial<SendLimits> & { perPartnerMax?: number; rates?: Rate
 
 const anHourLater = `UPDATE partners.endpoint_verifications
   SET asked_at = asked_at - interval '1 hour', next_at = next_at - interval '1 hour'`;
-const twoHoursLater = `UPDATE notifier.deliveries
+const twoHoursLater = `UPDATE webhooks.deliveries
   SET first_attempt_at = first_attempt_at - interval '2 hours',
       next_attempt_at = next_attempt_at - interval '2 hours'`;
 
@@ -237,7 +237,7 @@ function eventsComing(database: Database, deliveries: Deliveries) {
 
 async function statesIn(database: Database): Promise<string[]> {
   const rows = await database.query<{ state: string; attempts: number }>(
-    'SELECT state, attempts FROM deliveries ORDER BY created_at',
+    'SELECT state, attempts FROM webhooks.deliveries ORDER BY created_at',
   );
   return rows.map(({ state, attempts }) => `${state} ${attempts}`);
 }

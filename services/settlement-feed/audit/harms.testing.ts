@@ -87,7 +87,7 @@ export const audited: AuditedConsumer = {
     'SELECT FROM ledger.transactions',
     'DELETE FROM partners.settlement_batches',
     'DELETE FROM settlement.inbox',
-    'SELECT FROM notifier.deliveries',
+    'SELECT FROM webhooks.deliveries',
     'SELECT FROM partners.api_keys',
   ],
 };

@@ -124,7 +124,7 @@ CREATE TABLE endpoint_wishes (
 );
 CREATE TRIGGER wishes_are_kept BEFORE UPDATE OR TRUNCATE ON endpoint_wishes
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
--- Those that ended long ago leave with what was made by them (notifier.reap_settings).
+-- Those that ended long ago leave with what was made by them (webhooks.reap_settings).
 CREATE TRIGGER young_wishes_are_kept BEFORE DELETE ON endpoint_wishes
   FOR EACH ROW WHEN (OLD.since > now() - interval '90 days')
   EXECUTE FUNCTION ledger.refuse_change();
@@ -171,7 +171,7 @@ CREATE TABLE endpoint_verifications (
 );
 CREATE INDEX verifications_lately ON endpoint_verifications (asked_at);
 
--- The last test that a partner asked for of each endpoint, and what came back. A notifier takes it
+-- The last test that a partner asked for of each endpoint, and what came back. A sender takes it
 -- within 15 seconds or nobody does: whoever asked waits no longer, and asks again.
 CREATE TABLE endpoint_tests (
   endpoint_id uuid PRIMARY KEY REFERENCES webhook_endpoints,
@@ -212,12 +212,12 @@ CREATE TRIGGER acts_are_kept BEFORE UPDATE OR TRUNCATE ON acts
 CREATE TRIGGER young_acts_are_kept BEFORE DELETE ON acts
   FOR EACH ROW
   WHEN (OLD.done_at > now() - interval '400 days'
-        OR OLD.done_by NOT IN ('partner ' || OLD.partner_id, 'partner-notifier'))
+        OR OLD.done_by NOT IN ('partner ' || OLD.partner_id, 'webhook sender'))
   EXECUTE FUNCTION ledger.refuse_change();
 CREATE INDEX acts_of_partners ON acts (partner_id, done_at)
   WHERE done_by = 'partner ' || partner_id;
 CREATE INDEX acts_that_leave ON acts (done_at)
-  WHERE done_by IN ('partner ' || partner_id, 'partner-notifier');
+  WHERE done_by IN ('partner ' || partner_id, 'webhook sender');
 
 -- Refuses what a partner has done to itself more often than `acts_max` times within a day: each act
 -- leaves rows that are kept, and nobody sets that much. `acts` says when it did so before.
@@ -351,7 +351,7 @@ $$;
 -- Changes what is named in `changes` of a partner's endpoint: `url` with its `host`, which enables it
 -- too, `event_types` and `description`, null for all types and for none. Gives the endpoint as it is
 -- now; nothing when the partner has no such one. What is as it was before is no act, and is told to
--- notifiers all the same.
+-- senders all the same.
 CREATE FUNCTION change_webhook_endpoint(
   of_partner text, of_endpoint uuid, changes jsonb, because text
 ) RETURNS SETOF shown_webhook_endpoints
@@ -391,7 +391,7 @@ BEGIN
 END
 $$;
 
--- Deletes a partner's endpoint and its secrets; what waits for it is canceled by the notifier, and an
+-- Deletes a partner's endpoint and its secrets; what waits for it is canceled by a sender, and an
 -- attempt that is under way comes to its end. Returns whether it was there.
 CREATE FUNCTION delete_webhook_endpoint(of_partner text, of_endpoint uuid) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
@@ -528,7 +528,7 @@ BEGIN ATOMIC
     RETURNING partner_id
   ), act AS (
     INSERT INTO acts (act, partner_id, done_by, why)
-    SELECT 'disable-endpoint', partner_id, 'partner-notifier', 'its server answered 410 Gone'
+    SELECT 'disable-endpoint', partner_id, 'webhook sender', 'its server answered 410 Gone'
     FROM disabled
   )
   SELECT EXISTS (SELECT FROM disabled);
@@ -632,7 +632,7 @@ BEGIN ATOMIC
     RETURNING partner_id, url
   ), act AS (
     INSERT INTO acts (act, partner_id, subject, done_by, why)
-    SELECT 'verify-endpoint', partner_id, split_part(url, '?', 1), 'partner-notifier', because
+    SELECT 'verify-endpoint', partner_id, split_part(url, '?', 1), 'webhook sender', because
     FROM verified
   )
   SELECT EXISTS (SELECT FROM verified);

@@ -3,10 +3,10 @@
 
 -- Of a window of time, and what the other layers have of it then.
 CREATE FUNCTION deliveries_of(since timestamptz, until timestamptz)
-RETURNS SETOF notifier.deliveries
+RETURNS SETOF webhooks.deliveries
 LANGUAGE sql STABLE AS $$
   WITH about AS NOT MATERIALIZED (
-    SELECT * FROM notifier.deliveries
+    SELECT * FROM webhooks.deliveries
     WHERE created_at >= since - interval '1 minute' AND created_at < until + interval '1 minute'
   )
   SELECT * FROM about
@@ -19,7 +19,7 @@ LANGUAGE sql STABLE AS $$
     EXCEPT SELECT event_id FROM about
   ) AS others
   CROSS JOIN LATERAL (
-    SELECT * FROM notifier.deliveries WHERE deliveries.event_id = others.event_id OFFSET 0
+    SELECT * FROM webhooks.deliveries WHERE deliveries.event_id = others.event_id OFFSET 0
   ) AS deliveries
 $$;
 
@@ -35,11 +35,11 @@ $$;
 CREATE VIEW waiting_deliveries AS
 WITH failing AS MATERIALIZED (
   SELECT DISTINCT partner_id, endpoint_id
-  FROM notifier.deliveries
+  FROM webhooks.deliveries
   WHERE state = 'pending' AND first_attempt_at IS NOT NULL
     AND next_attempt_at > now() - interval '10 minutes'
     AND EXISTS (
-      SELECT FROM notifier.delivery_attempts AS made
+      SELECT FROM webhooks.delivery_attempts AS made
       WHERE made.event_id = deliveries.event_id AND made.ordinal = deliveries.ordinal
         AND made.attempt >= deliveries.first_attempt
     )
@@ -50,12 +50,12 @@ WITH failing AS MATERIALIZED (
 )
 SELECT event_id, ordinal, partner_id, body, 'refused' AS because,
        coalesce(first_attempt_at, next_attempt_at) AS since
-FROM notifier.deliveries
+FROM webhooks.deliveries
 JOIN failing USING (partner_id, endpoint_id)
 WHERE state = 'pending'
 UNION ALL
 SELECT event_id, ordinal, partner_id, body, 'parked', next_attempt_at
-FROM notifier.deliveries
+FROM webhooks.deliveries
 WHERE state = 'parked'
   AND CASE WHEN endpoint_id <> '00000000-0000-0000-0000-000000000000' THEN EXISTS (
     SELECT FROM partners.live_webhook_endpoints AS live
@@ -69,10 +69,10 @@ SELECT event_id, ordinal, partner_id, body,
        CASE WHEN EXISTS (
          SELECT FROM operator_acts
          WHERE act = 'dismiss' AND done_at >= finished_at
-           AND subject = 'webhook:' || notifier.delivery_name(event_id, ordinal)
+           AND subject = 'webhook:' || webhooks.delivery_name(event_id, ordinal)
        ) THEN 'dismissed' ELSE 'failed' END,
        finished_at
-FROM notifier.deliveries
+FROM webhooks.deliveries
 WHERE state = 'failed' AND NOT EXISTS (
   SELECT FROM partners.deleted_webhook_endpoints AS deleted
   WHERE deleted.endpoint_id = deliveries.endpoint_id
@@ -94,7 +94,7 @@ LANGUAGE sql STABLE AS $$
   CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
   WHERE published.first_seen >= since AND published.first_seen < until
     AND (deliveries.event_id IS NOT NULL OR published.first_seen < (
-      SELECT reaped_before + interval '1 hour' FROM notifier.deliveries_horizon
+      SELECT reaped_before + interval '1 hour' FROM webhooks.deliveries_horizon
     ))
 $$;
 
@@ -104,7 +104,7 @@ CREATE VIEW undelivered AS
 SELECT deliveries.event_id, deliveries.partner_id, sent ->> 'type' AS event_type,
        sent #>> '{data,currency}' AS currency, (sent #>> '{data,amount}')::bigint AS amount,
        waiting_deliveries.event_id IS NOT NULL AS waits
-FROM notifier.deliveries
+FROM webhooks.deliveries
 JOIN auditor.published ON published.event_id = deliveries.event_id
 LEFT JOIN auditor.waiting_deliveries
   ON waiting_deliveries.event_id = deliveries.event_id AND waiting_deliveries.ordinal = 1
@@ -119,7 +119,7 @@ FROM auditor.undelivered
 GROUP BY partner_id, event_type, currency, waits
 UNION ALL
 SELECT partner_id, event_type, currency, true, deliveries, amount
-FROM notifier.reaped_deliveries
+FROM webhooks.reaped_deliveries
 WHERE ordinal = 1 AND state IN ('failed', 'parked');
 
 -- Of the events that the auditor saw in a window those that the notifier applied. Of one that left its
