@@ -343,7 +343,12 @@ test('what is no noun, or taken, is refused and nothing is written', async () =>
 function withPieces(): Tree {
   const tree = createTree();
   tree.write('.prettierrc', '{ "singleQuote": true, "printWidth": 100 }\n');
-  const pieces = { loyalty: 'loyalty', guard: "ledger: 'posts',\n  loyalty", used: 'used' };
+  const pieces = {
+    loyalty: 'loyalty',
+    guard: "ledger: 'posts',\n  loyalty",
+    teller: 'callsPartners: true,\n  loyalty',
+    used: 'used',
+  };
   for (const [name, says] of Object.entries(pieces)) {
     tree.write(`services/${name}/package.json`, JSON.stringify({ name: `@triplock/${name}` }));
     tree.write(`services/${name}/service.ts`, `export const ${name} = {\n  ${says},\n};\n`);
@@ -355,13 +360,16 @@ function withPieces(): Tree {
       .join('')}
 export const pipeline = [
   guard,
+  teller,
   loyalty,
   used,
 ] as const;
 export const first = used.name;
 `,
   );
-  const dependencies = { '@triplock/guard': '*', '@triplock/loyalty': '*', '@triplock/used': '*' };
+  const dependencies = Object.fromEntries(
+    Object.keys(pieces).map((name) => [`@triplock/${name}`, '*']),
+  );
   tree.write('infra/launcher/package.json', JSON.stringify({ name: 'launcher', dependencies }));
   tree.write('docs/operating.md', '| [loyalty](../services/loyalty/config.ts) | counts |\n');
   return tree;
@@ -373,7 +381,7 @@ test('a piece goes with its folder, its line and its name among packages', async
   assert.ok(!tree.exists('services/loyalty'));
   const list = tree.read('infra/launcher/services.ts', 'utf8')!;
   assert.doesNotMatch(list, /loyalty/);
-  assert.match(list, /\[guard, used\]/);
+  assert.match(list, /\[guard, teller, used\]/);
   assert.doesNotMatch(tree.read('infra/launcher/package.json', 'utf8')!, /loyalty/);
   assert.equal(tree.read('docs/operating.md', 'utf8'), '');
 });
@@ -381,8 +389,9 @@ test('a piece goes with its folder, its line and its name among packages', async
 test('what is a guard, used beside its list, or not there, stays, and nothing is changed', async () => {
   const refusals = {
     guard: /'guard' is a guard of the pipeline/,
+    teller: /'teller' is a guard of the pipeline/,
     used: /'used' is used beside its list: take it out of infra\/launcher\/services\.ts/,
-    other: /there is no 'other' to take out: there is guard, loyalty, used/,
+    other: /there is no 'other' to take out: there is guard, loyalty, teller, used/,
   };
   for (const [name, message] of Object.entries(refusals)) {
     const tree = withPieces();

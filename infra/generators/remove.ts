@@ -41,10 +41,15 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
   };
 }
 
-/** Whether it takes payments in, posts them, publishes what became of them, or audits all that. */
+/**
+ * Whether it takes payments in, posts them, publishes what became of them, tells partners, or audits
+ * all that.
+ */
 function isGuard(tree: Tree, folder: string): boolean {
   const declaration = tree.read(`${folder}/service.ts`, 'utf8') ?? '';
-  return /^ {2}(?:claims: 'takes'|ledger: '(?:posts|publishes|audits)'),$/m.test(declaration);
+  return /^ {2}(?:claims: 'takes'|ledger: '(?:posts|publishes|audits)'|callsPartners: true),$/m.test(
+    declaration,
+  );
 }
 
 /** That a file imports a package, or a part of it, by whatever way. */
