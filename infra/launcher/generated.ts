@@ -79,6 +79,9 @@ export function filesOfServices(
       checks: declared.flatMap(({ name, rules }) => (rules ? checksOf(clone, name) : [])),
     }),
     file('docs/observability.md', { consumers: consumers.flatMap(metricsOf) }),
+    file('docs/alerts.md', {
+      runbooks: ['', ...declared.flatMap(({ name }) => runbooksOf(clone, name))],
+    }),
     file('docs/failures.md', {
       'crash windows': [
         '',
@@ -135,7 +138,13 @@ export function filesOfServices(
     file('infra/observability/prometheus/prometheus.yml', {
       targets: ['names:', ...declared.map(({ name }) => `  - ${name}`)],
     }),
-    file('infra/observability/prometheus/rules/events.yml', alertsOfEvents(declared)),
+    file('infra/observability/prometheus/rules/events.yml', {
+      ...alertsOfEvents(declared),
+      rules: declared.flatMap(({ name }) => alertsOf(clone, name, 'rules')),
+    }),
+    file('infra/observability/prometheus/tests/events.yml', {
+      tests: declared.flatMap(({ name }) => alertsOf(clone, name, 'tests')),
+    }),
     file('infra/observability/prometheus/rules/services.yml', { expression: missing(declared) }),
     file('infra/observability/prometheus/tests/services.yml', { series: allUp(declared) }),
   ];
@@ -222,11 +231,32 @@ function filledIn(clone: string) {
   };
 }
 
+/** What a service brings in a file that not every one has. */
+function textOf(clone: string, name: string, file: string): string | undefined {
+  const path = join(clone, 'services', name, file);
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+}
+
+/** The alerts of a service's own, or what tries them. */
+function alertsOf(clone: string, name: string, part: 'rules' | 'tests'): string[] {
+  const text = textOf(clone, name, 'watch/alerts.yml');
+  if (text === undefined) return [];
+  const found = new RegExp(`^${part}:\\n((?: .*\\n|\\n)+)`, 'm').exec(text);
+  const lines = found?.[1]?.trimEnd().split('\n') ?? [];
+  return lines.map((line) => line.slice(2));
+}
+
+/** What to do when they fire, a section each. */
+function runbooksOf(clone: string, name: string): string[] {
+  const text = textOf(clone, name, 'watch/runbooks.md');
+  if (text === undefined) return [];
+  return [...text.slice(text.indexOf('## ')).trimEnd().split('\n'), ''];
+}
+
 /** What of a service's tables left by age, beside what left its inbox. */
 function reapedOf(clone: string, name: string): string[] {
-  const file = join(clone, 'services', name, 'audit/reaped.sql');
-  if (!existsSync(file)) return [];
-  const text = readFileSync(file, 'utf8');
+  const text = textOf(clone, name, 'audit/reaped.sql');
+  if (text === undefined) return [];
   return [
     'UNION ALL',
     ...text

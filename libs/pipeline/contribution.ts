@@ -45,6 +45,23 @@ export type Stage = {
   charted?: { as: string; waits: string; passes: string; passed: string };
 };
 
+/** What a panel shows: a metric, and in which way; `by` is one of its labels. */
+export type Shown =
+  | { rateOf: string; by: string }
+  | { timesOf: string; by: string }
+  | { greatestOf: string; as: string }
+  | { sumOf: string; as: string };
+
+/** A panel of a dashboard. */
+export type WatchPanel = {
+  title: string;
+  /** What it shows, and what is to be expected. */
+  description: string;
+  /** As Grafana calls it: a number, seconds, so many a second. */
+  unit: 'short' | 's' | 'reqps';
+  shows: readonly Shown[];
+};
+
 /** How a consumer of events is shown to people. */
 export type Watch = {
   /** On the dashboards. */
@@ -57,6 +74,10 @@ export type Watch = {
     reaped: { by: string; legend: string };
     /** The stages in which a payment waits there, where its partner waits for them. */
     stages?: readonly Stage[];
+    /** Numbers beside what guard 3 caught. */
+    numbers?: readonly WatchPanel[];
+    /** A row of lines of its own, under guard 3's. */
+    row?: { title: string; panels: readonly WatchPanel[] };
   };
   /** Figures of its own, by the names that the console's API has for them. */
   counters: Readonly<Record<string, readonly CounterSource[]>>;

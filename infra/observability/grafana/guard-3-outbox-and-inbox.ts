@@ -1,5 +1,5 @@
 import { greatest, halfAndMost, lines, numbers, rate, type Dashboard } from './dashboard.ts';
-import { watchedConsumers } from './watched-consumers.ts';
+import { linesOf, numbersOf, watchedConsumers } from './watched-consumers.ts';
 
 /** Whoever receives events; the auditor admits none by an inbox, and sees every copy. */
 const receivers = [
@@ -7,7 +7,7 @@ const receivers = [
   { prefix: 'triplock_auditor', name: 'Auditor' },
 ];
 
-/** Guard 3: outbox and inbox, and the webhooks that come of them. */
+/** Guard 3: outbox and inboxes, and what consumers make of the events. */
 export const guard3: Dashboard = {
   uid: 'triplock-guard-3-outbox-and-inbox',
   title: 'Triplock: guard 3, outbox and inbox',
@@ -27,30 +27,7 @@ export const guard3: Dashboard = {
             },
           ],
         }),
-        numbers({
-          title: 'Webhooks given up',
-          description:
-            'Deliveries that failed until their retries ran out, since the notifiers started.',
-          unit: 'short',
-          queries: [
-            {
-              expr: 'sum(triplock_webhooks_given_up_total{instance=~"$instance"})',
-              legend: 'webhooks',
-            },
-          ],
-        }),
-        numbers({
-          title: 'Endpoints gone',
-          description:
-            'Endpoints disabled because their server answered 410 Gone, since the notifiers started.',
-          unit: 'short',
-          queries: [
-            {
-              expr: 'sum(triplock_webhook_endpoints_gone_total{instance=~"$instance"})',
-              legend: 'endpoints',
-            },
-          ],
-        }),
+        ...watchedConsumers.flatMap(({ panels }) => (panels.numbers ?? []).map(numbersOf)),
         numbers({
           title: 'Buckets leased',
           description: '64 in all while a dispatcher lives, shared among them.',
@@ -158,48 +135,8 @@ export const guard3: Dashboard = {
         }),
       ],
     },
-    {
-      title: 'Webhooks',
-      panels: [
-        lines({
-          title: 'Attempts',
-          description: 'By outcome. unanswered: the webhook may have arrived all the same.',
-          unit: 'reqps',
-          queries: [rate('triplock_webhook_attempts_total', { by: 'outcome' })],
-        }),
-        lines({
-          title: 'Time of an attempt',
-          description: 'Look-ups, connection, request and response head.',
-          unit: 's',
-          queries: halfAndMost('triplock_webhook_attempt_seconds', { by: 'outcome' }),
-        }),
-        lines({
-          title: 'Webhooks waiting',
-          description:
-            'Deliveries still to be made, including those between two attempts. parked: for want of an endpoint.',
-          unit: 'short',
-          queries: [
-            greatest('triplock_webhooks_waiting', 'webhooks'),
-            greatest('triplock_webhooks_parked', 'parked'),
-          ],
-        }),
-        lines({
-          title: 'Oldest webhook waiting',
-          description: 'It grows while a partner’s server is down, up to a day.',
-          unit: 's',
-          queries: [
-            greatest('triplock_webhooks_oldest_waiting_seconds', 'oldest'),
-            greatest('triplock_webhooks_oldest_parked_seconds', 'parked'),
-          ],
-        }),
-        lines({
-          title: 'Overtaken',
-          description:
-            'Attempts that outlived their lease: another sender had taken over the delivery.',
-          unit: 'reqps',
-          queries: [rate('triplock_webhooks_overtaken_total', { by: 'instance' })],
-        }),
-      ],
-    },
+    ...watchedConsumers.flatMap(({ panels: { row } }) =>
+      row === undefined ? [] : { title: row.title, panels: row.panels.map(linesOf) },
+    ),
   ],
 };

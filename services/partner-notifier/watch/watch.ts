@@ -38,6 +38,65 @@ export const watch = {
         age: 'triplock_webhooks_oldest_parked_seconds',
       },
     ],
+    numbers: [
+      {
+        title: 'Webhooks given up',
+        description:
+          'Deliveries that failed until their retries ran out, since the notifiers started.',
+        unit: 'short',
+        shows: [{ sumOf: 'triplock_webhooks_given_up_total', as: 'webhooks' }],
+      },
+      {
+        title: 'Endpoints gone',
+        description:
+          'Endpoints disabled because their server answered 410 Gone, since the notifiers started.',
+        unit: 'short',
+        shows: [{ sumOf: 'triplock_webhook_endpoints_gone_total', as: 'endpoints' }],
+      },
+    ],
+    row: {
+      title: 'Webhooks',
+      panels: [
+        {
+          title: 'Attempts',
+          description: 'By outcome. unanswered: the webhook may have arrived all the same.',
+          unit: 'reqps',
+          shows: [{ rateOf: 'triplock_webhook_attempts_total', by: 'outcome' }],
+        },
+        {
+          title: 'Time of an attempt',
+          description: 'Look-ups, connection, request and response head.',
+          unit: 's',
+          shows: [{ timesOf: 'triplock_webhook_attempt_seconds', by: 'outcome' }],
+        },
+        {
+          title: 'Webhooks waiting',
+          description:
+            'Deliveries still to be made, including those between two attempts. parked: for want of an endpoint.',
+          unit: 'short',
+          shows: [
+            { greatestOf: 'triplock_webhooks_waiting', as: 'webhooks' },
+            { greatestOf: 'triplock_webhooks_parked', as: 'parked' },
+          ],
+        },
+        {
+          title: 'Oldest webhook waiting',
+          description: 'It grows while a partner’s server is down, up to a day.',
+          unit: 's',
+          shows: [
+            { greatestOf: 'triplock_webhooks_oldest_waiting_seconds', as: 'oldest' },
+            { greatestOf: 'triplock_webhooks_oldest_parked_seconds', as: 'parked' },
+          ],
+        },
+        {
+          title: 'Overtaken',
+          description:
+            'Attempts that outlived their lease: another sender had taken over the delivery.',
+          unit: 'reqps',
+          shows: [{ rateOf: 'triplock_webhooks_overtaken_total', by: 'instance' }],
+        },
+      ],
+    },
   },
   counters: {
     notified: [['triplock_notifier_events_total', 'applied']],
