@@ -304,7 +304,7 @@ test('every column that holds a document is among them', async () => {
     JOIN information_schema.tables USING (table_schema, table_name)
     WHERE table_schema = ANY ($1)
       AND table_type = 'BASE TABLE' AND data_type IN ('json', 'jsonb', 'text')`,
-    [['ledger', 'auditor', ...consumers.map(({ schema }) => schema)]],
+    [['ledger', 'auditor', 'webhooks', ...consumers.map(({ schema }) => schema)]],
   );
   const holding: string[] = [];
   for (const { name, type, path } of columns) {

@@ -1,8 +1,9 @@
--- What is done to deliveries, the rows of webhooks to be sent: the schema webhooks of libs/partners.
+-- What is done to deliveries, the rows of webhooks to be sent, which are in the schema webhooks of
+-- libs/partners.
 
 -- name: leaseDeliveries
--- Makes deliveries and leases what is due, by the function of this schema's baseline, which says how
--- they are shared and counted: one sender after the other.
+-- Makes deliveries and leases what is due, by the function of this schema's baseline, which says
+-- how they are shared and counted: one sender after the other.
 --
 -- $1 owner, $2 lease in milliseconds, $3 deliveries at most; $4 how many one partner may have in
 -- flight and $5 one host, and $6 and $7 how many attempts of each may be begun in a second,

@@ -39,7 +39,8 @@ SELECT event_id, ordinal, endpoint_id, type, txn_id, state, attempts, last_statu
 FROM webhooks.redeliver($1, $2, $3::smallint), pg_notify('triplock_webhooks', '')
 
 -- name: redeliverWindow
--- Makes a partner's webhook deliveries of a window due now, and tells the senders behind the commit.
+-- Makes a partner's webhook deliveries of a window due now, and tells the senders behind the
+-- commit.
 --
 -- $1 partner id, $2 idempotency key, $3 fingerprint, $4 since, $5 until or null for now, $6 state
 -- or null for any, $7 deliveries at most, but for those of one moment.

@@ -275,7 +275,7 @@ GRANT EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries TO triplo
 
 -- A sender makes deliveries and sets what its attempt came to, and the endpoint of what was made when
 -- its partner had none. What a webhook says, to whom and under which id was fixed when the delivery was
--- made, and removed is what is old by functions alone.
+-- made, and what is old is removed by functions alone.
 GRANT USAGE ON SCHEMA webhooks TO triplock_notifier;
 GRANT SELECT,
       INSERT (event_id, ordinal, made_together, partner_id, endpoint_id, txn_id, body, traceparent, state,
