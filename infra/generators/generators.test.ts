@@ -70,12 +70,16 @@ test('a service more or less changes each file that names services, and nothing 
     crashWindows: { 'somepiece.received': ['nothing new', 'redelivered'] },
   } as const;
   const rules = { 'somepiece-missing': { holds: 'in the end' } } as const;
-  for (const file of ['audit/checks.sql', 'audit/harms.testing.ts', 'watch/watch.ts']) {
+  const brought = {
+    'audit/checks.sql': '-- name: somepiece_missing\n-- somepiece\n',
+    'audit/harms.testing.ts': '',
+    'watch/watch.ts': '',
+    'watch/alerts.yml': 'rules:\n  - alert: somepiece\ntests:\n  - name: somepiece\n',
+    'watch/runbooks.md': '# Alerts\n\n## somepiece\n',
+  };
+  for (const [file, text] of Object.entries(brought)) {
     mkdirSync(join(clone, 'services/somepiece', dirname(file)), { recursive: true });
-    writeFileSync(
-      join(clone, 'services/somepiece', file),
-      '-- name: somepiece_missing\n-- somepiece\n',
-    );
+    writeFileSync(join(clone, 'services/somepiece', file), text);
   }
   for (const { path, text } of await write([
     ...declarations,

@@ -42,8 +42,8 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
 }
 
 /**
- * Whether it takes payments in, posts them, publishes what became of them, tells partners, or audits
- * all that.
+ * Whether it takes payments in, posts them, publishes what became of them, tells partners, or
+ * audits all that.
  */
 function isGuard(tree: Tree, folder: string): boolean {
   const declaration = tree.read(`${folder}/service.ts`, 'utf8') ?? '';
