@@ -1,5 +1,6 @@
 import { topics } from '@triplock/contracts';
 import type { AclEntry } from 'kafkajs';
+import type { DeclaredKafkaRight, KafkaOperation } from '@triplock/runtime';
 import { declarations, subscriptionNames, type DeclaredService } from './services.ts';
 
 /*
@@ -11,13 +12,7 @@ import { declarations, subscriptionNames, type DeclaredService } from './service
  * usual ones; settings may say others.
  */
 
-/** An operation of Kafka's authorizer (kafka.apache.org/documentation/#operations_in_kafka). */
-export type KafkaOperation = 'Read' | 'Write' | 'Describe' | 'Delete' | 'DescribeConfigs';
-
-/**
- * Operations on a topic or a group, or on all groups that begin so. Read, Write and Delete include
- * Describe; Write on any topic includes what an idempotent producer asks for (KIP-679).
- */
+/** Operations on a topic or a group, or on all groups that begin so. */
 export type KafkaRight = { may: readonly KafkaOperation[] } & (
   { topic: string } | { group: string } | { groupsFrom: string }
 );
@@ -25,30 +20,16 @@ export type KafkaRight = { may: readonly KafkaOperation[] } & (
 const { accepted, deadLetter, told, events } = topics;
 
 /**
- * By users of Kafka. Write on the accepted topic is the right to have any payment made: it is the
- * gateway's and the operator's, who redrives dead letters, and nobody else's.
+ * By users of Kafka, those that services declare and the operator's. Write on the accepted topic is
+ * the right to have any payment made: it is the gateway's and the operator's, who redrives dead
+ * letters, and nobody else's.
  */
 export const kafkaRights = {
-  'ingest-gateway': [
-    { may: ['Write', 'DescribeConfigs'], topic: accepted },
-    // How far the ledger is, when claims were lost.
-    { may: ['Describe'], group: 'ledger-worker' },
-  ],
-  'ledger-worker': [
-    { may: ['Read', 'DescribeConfigs'], topic: accepted },
-    { may: ['Write', 'DescribeConfigs'], topic: deadLetter },
-    // Whether another server of the ledger has all of it.
-    { may: ['Read'], topic: told },
-    { may: ['Read'], group: 'ledger-worker' },
-  ],
-  'outbox-dispatcher': [{ may: ['Write', 'DescribeConfigs'], topic: told }],
-  auditor: [
-    { may: ['Read', 'DescribeConfigs'], topic: accepted },
-    { may: ['Read', 'DescribeConfigs'], topic: deadLetter },
-    { may: ['Read'], group: 'auditor' },
-    { may: ['Read'], group: 'auditor-dead-letters' },
-    { may: ['Describe'], group: 'ledger-worker' },
-  ],
+  ...Object.fromEntries(
+    declarations.flatMap(({ name, kafka }) =>
+      kafka === undefined ? [] : [[name, kafka.rights.map(onUsualName)]],
+    ),
+  ),
   operator: [
     { may: ['Read', 'Write'], topic: accepted },
     { may: ['Read'], topic: deadLetter },
@@ -61,7 +42,11 @@ export const kafkaRights = {
     { may: ['Read'], group: 'auditor' },
     { may: ['Read'], group: 'auditor-dead-letters' },
   ],
-} as const satisfies Record<string, readonly KafkaRight[]>;
+} as Readonly<Record<string, readonly KafkaRight[]>> & { operator: readonly KafkaRight[] };
+
+function onUsualName(right: DeclaredKafkaRight): KafkaRight {
+  return 'topic' in right ? { ...right, topic: topics[right.topic] } : right;
+}
 
 /** A permission of IAM (cloud.google.com/pubsub/docs/access-control). */
 export type PubSubPermission = `pubsub.${'topics' | 'subscriptions'}.${string}`;

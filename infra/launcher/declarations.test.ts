@@ -11,7 +11,7 @@ import { wirings } from './generated.ts';
 import { cloneFolder } from './home.ts';
 import { type Service, services } from './service-table.ts';
 import { redisRights } from './parts/redis.ts';
-import { kafkaRights, pubsubRights, shownRights, type KafkaRight } from './broker-rights.ts';
+import { pubsubRights, shownRights } from './broker-rights.ts';
 import { checkServices, declarations, type DeclaredService } from './services.ts';
 import { containerOf } from './test/containers.ts';
 import type { Wiring } from './wiring.ts';
@@ -215,15 +215,11 @@ test('the rights in Redis are those that the manual shows for a server elsewhere
   }
 });
 
-test('the rights in Kafka and Pub/Sub are those of what each service declares', () => {
+test('the rights in Kafka are to the groups that a service declares, and those in Pub/Sub to its topic or subscription', () => {
   for (const { name, kafka, events } of declarations) {
-    const rights: readonly KafkaRight[] = kafkaRights[name as keyof typeof kafkaRights] ?? [];
-    const where = `infra/launche./broker-rights.ts, ${name}`;
-    const on = (kind: 'topic' | 'group') =>
-      rights.flatMap((right) => (kind in right ? [right[kind as keyof KafkaRight]] : []));
-    const declared = kafka?.topics.map((topic) => topics[topic]) ?? [];
-    assert.deepEqual(on('topic'), declared, `${where}: topics`);
-    const groups = new Set(on('group').map((each) => String(each).replace(/-dead-letters$/, '')));
+    const where = `services/${name}/service.ts`;
+    const of = kafka?.rights.flatMap((right) => ('group' in right ? right.group : [])) ?? [];
+    const groups = new Set(of.map((group) => group.replace(/-dead-letters$/, '')));
     const meant = Object.values(kafka?.groups ?? {});
     assert.deepEqual([...groups].sort(), meant.toSorted(), `${where}: groups`);
     const own = (pubsubRights[name] ?? []).filter(({ may }) =>

@@ -18,6 +18,17 @@ export type DeclaredPort = {
   published: string;
 };
 
+/** An operation of Kafka's authorizer (kafka.apache.org/documentation/#operations_in_kafka). */
+export type KafkaOperation = 'Read' | 'Write' | 'Describe' | 'Delete' | 'DescribeConfigs';
+
+/**
+ * Operations on a topic, by what it is for, or on a group by its usual name. Read, Write and Delete
+ * include Describe; Write on any topic includes what an idempotent producer asks for (KIP-679).
+ */
+export type DeclaredKafkaRight = { may: readonly KafkaOperation[] } & (
+  { topic: 'accepted' | 'deadLetter' | 'told' } | { group: string }
+);
+
 /**
  * What a service declares, in its file `service.ts`. The launcher starts it by this, gives
  * it its settings, its role in the database, its topics and subscription; docker-compose.yml, the
@@ -45,9 +56,10 @@ export type ServiceDeclaration = {
   /** Whether it claims idempotency keys, or only reads what was claimed, by its own role. */
   claims?: 'takes' | 'reads';
   kafka?: {
-    topics: readonly ('accepted' | 'deadLetter' | 'told')[];
     /** Consumer groups by their settings: its own, and those whose offsets it reads. */
     groups: Readonly<Record<string, string>>;
+    /** What it may do at the brokers, and nothing else. */
+    rights: readonly DeclaredKafkaRight[];
   };
   /** What it does with settled events in Pub/Sub: publish them, or receive them. */
   events?: { does: 'publish' } | { does: 'receive'; subscription: string };

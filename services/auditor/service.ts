@@ -12,8 +12,14 @@ export const auditor = {
   ledger: 'audits',
   claims: 'reads',
   kafka: {
-    topics: ['accepted', 'deadLetter'],
     groups: { LEDGER_GROUP: 'ledger-worker', AUDITOR_GROUP: 'auditor' },
+    rights: [
+      { may: ['Read', 'DescribeConfigs'], topic: 'accepted' },
+      { may: ['Read', 'DescribeConfigs'], topic: 'deadLetter' },
+      { may: ['Read'], group: 'auditor' },
+      { may: ['Read'], group: 'auditor-dead-letters' },
+      { may: ['Describe'], group: 'ledger-worker' },
+    ],
   },
   events: { does: 'receive', subscription: 'auditor' },
   provider: 'reads',

@@ -21,7 +21,14 @@ export const ingestGateway = {
   connections: 8,
   ledger: 'reads',
   claims: 'takes',
-  kafka: { topics: ['accepted'], groups: { LEDGER_GROUP: 'ledger-worker' } },
+  kafka: {
+    groups: { LEDGER_GROUP: 'ledger-worker' },
+    rights: [
+      { may: ['Write', 'DescribeConfigs'], topic: 'accepted' },
+      // How far the ledger is, when claims were lost.
+      { may: ['Describe'], group: 'ledger-worker' },
+    ],
+  },
   crashPoints: ['gateway.claimed', 'gateway.produced', 'gateway.completed'],
   metrics: ['triplock_gateway_'],
   memoryMiB: 256,

@@ -21,7 +21,16 @@ export const ledgerWorker = {
   role: 'triplock_ledger',
   connections: 8,
   ledger: 'posts',
-  kafka: { topics: ['accepted', 'deadLetter', 'told'], groups: { LEDGER_GROUP: 'ledger-worker' } },
+  kafka: {
+    groups: { LEDGER_GROUP: 'ledger-worker' },
+    rights: [
+      { may: ['Read', 'DescribeConfigs'], topic: 'accepted' },
+      { may: ['Write', 'DescribeConfigs'], topic: 'deadLetter' },
+      // Whether another server of the ledger has all of it.
+      { may: ['Read'], topic: 'told' },
+      { may: ['Read'], group: 'ledger-worker' },
+    ],
+  },
   provider: 'charges',
   crashPoints: [
     'worker.polled',

@@ -9,7 +9,7 @@ export const outboxDispatcher = {
   role: 'triplock_dispatcher',
   connections: 8,
   ledger: 'publishes',
-  kafka: { topics: ['told'], groups: {} },
+  kafka: { groups: {}, rights: [{ may: ['Write', 'DescribeConfigs'], topic: 'told' }] },
   events: { does: 'publish' },
   crashPoints: [
     'dispatcher.leased',
