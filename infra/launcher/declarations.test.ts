@@ -215,7 +215,7 @@ test('the rights in Redis are those that the manual shows for a server elsewhere
   }
 });
 
-test('the rights in Kafka are to the groups that a service declares, and those in Pub/Sub to its topic or subscription', () => {
+test('the rights in Kafka and Pub/Sub are those of what each service declares', () => {
   for (const { name, kafka, events } of declarations) {
     const where = `services/${name}/service.ts`;
     const of = kafka?.rights.flatMap((right) => ('group' in right ? right.group : [])) ?? [];
