@@ -13,9 +13,9 @@ export function problemsOfContributions(
 ): string[] {
   const all = listed.flatMap((service) => problemsOfOne(clone, service));
   const checks = named(listed, 'audit/rules.ts', ({ rules }) => rules);
-  const figures = named(listed, 'watch/watch.ts', ({ watch }) => ({
-    ...watch?.counters,
-    ...watch?.gauges,
+  const figures = named(listed, 'service.ts', ({ way, watch }) => ({
+    ...(way ?? watch)?.counters,
+    ...(way ?? watch)?.gauges,
   }));
   return [...all, ...twice('check', checks), ...twice('figure', figures)];
 }

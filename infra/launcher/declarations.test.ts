@@ -90,7 +90,7 @@ test('a contribution that lacks a part, or names what another has, is refused wi
     'services/other/audit/rules.ts names the check some-missing, which is in services/some/audit/rules.ts already',
     ...figures.map(
       (name) =>
-        `services/other/watch/watch.ts names the figure ${name}, which is in services/some/watch/watch.ts already`,
+        `services/other/service.ts names the figure ${name}, which is in services/some/service.ts already`,
     ),
   ]);
 });

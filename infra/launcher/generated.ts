@@ -53,6 +53,10 @@ export function filesOfServices(
   const file = filledIn(clone);
   const folders = mountedFolders(declared);
   const consumers = declared.flatMap(({ watch, ...each }) => (watch ? { ...each, watch } : []));
+  const onTheWay = declared.flatMap(({ name, way, watch }) => {
+    const its = way ?? watch;
+    return its ? { name, ...its } : [];
+  });
   return [
     file('libs/postgres/migration-sets.ts', {
       schemas: declared.flatMap(({ name, schema, inbox }) =>
@@ -67,10 +71,11 @@ export function filesOfServices(
       ),
     }),
     file('libs/pipeline/contributed.ts', {
-      counters: declared.flatMap(({ watch }) => entriesOf(watch?.counters)),
-      gauges: declared.flatMap(({ watch }) => entriesOf(watch?.gauges)),
+      counters: onTheWay.flatMap(({ counters }) => entriesOf(counters)),
+      gauges: onTheWay.flatMap(({ gauges }) => entriesOf(gauges)),
+      hops: onTheWay.map(({ name, hop }) => `${JSON.stringify({ name, ...hop })},`),
       consumers: declared.flatMap(({ name, schema, watch }) =>
-        watch ? `${JSON.stringify({ name, schema, hop: watch.hop, trace: watch.trace })},` : [],
+        watch ? `${JSON.stringify({ name, schema, trace: watch.trace })},` : [],
       ),
       rules: declared.flatMap(({ rules }) => entriesOf(rules)),
     }),

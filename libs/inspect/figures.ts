@@ -1,41 +1,15 @@
-import {
-  countersOfConsumers,
-  gaugesOfConsumers,
-  type CounterSource,
-  type GaugeSource,
-} from '@triplock/pipeline';
+import { countersOfServices, gaugesOfServices, type CounterSource } from '@triplock/pipeline';
 
 /** What each counter of the pipeline counts: a metric, and of its values one, or all of them. */
 export const counters = {
-  accepted: [
-    ['triplock_gateway_payments_total', 'accepted'],
-    ['triplock_gateway_refunds_total', 'accepted'],
-    ['triplock_gateway_captures_total', 'accepted'],
-    ['triplock_gateway_cancellations_total', 'accepted'],
-  ],
-  read: [['triplock_worker_records_total']],
-  published: [['triplock_dispatcher_events_total', 'published']],
-  ...countersOfConsumers,
-  witnessed: [['triplock_auditor_events_total']],
+  ...countersOfServices,
   caughtByClaims: [['triplock_duplicates_caught_total', 'claims']],
   caughtByLedger: [['triplock_duplicates_caught_total', 'ledger']],
   caughtByInbox: [['triplock_duplicates_caught_total', 'inbox']],
 } as const satisfies Record<string, readonly CounterSource[]>;
 
 /** What each gauge shows, and what several replicas that show it have together. */
-export const gauges = {
-  unread: ['triplock_accepted_unread_records', 'largest'],
-  unreadOldest: ['triplock_accepted_oldest_unread_seconds', 'largest'],
-  unreadLooked: ['triplock_accepted_unread_timestamp_seconds', 'largest'],
-  outboxPending: ['triplock_outbox_pending_rows', 'largest'],
-  outboxOldest: ['triplock_outbox_oldest_seconds', 'largest'],
-  outboxHeld: ['triplock_outbox_held_rows', 'largest'],
-  ...gaugesOfConsumers,
-  auditorInHand: ['triplock_auditor_events_in_hand', 'sum'],
-  auditorOldest: ['triplock_auditor_events_oldest_seconds', 'largest'],
-  auditDrift: ['triplock_audit_drift', 'largest'],
-  auditEnded: ['triplock_audit_last_timestamp_seconds', 'largest'],
-} as const satisfies Record<string, GaugeSource>;
+export const gauges: typeof gaugesOfServices = gaugesOfServices;
 
 export type CounterName = keyof typeof counters;
 export type GaugeName = keyof typeof gauges;

@@ -1,23 +1,35 @@
-import type { CounterSource, GaugeSource, Rules, Watch } from './contribution.ts';
+import type { CounterSource, GaugeSource, Hop, Rules, Watch } from './contribution.ts';
 
 /*
  * What the services bring to be watched and audited, as one: each part is written in
- * `services/NAME/watch/watch.ts` or `services/NAME/audit/rules.ts`, and assembled here by
+ * `services/NAME/watch/` or `services/NAME/audit/rules.ts`, and assembled here by
  * `npm run generate`, because nobody imports a service.
  */
 
 /** Figures that are counted, by their names. */
-export const countersOfConsumers = {
+export const countersOfServices = {
   // --- counters, by npm run generate
+  accepted: [
+    ['triplock_gateway_payments_total', 'accepted'],
+    ['triplock_gateway_refunds_total', 'accepted'],
+    ['triplock_gateway_captures_total', 'accepted'],
+    ['triplock_gateway_cancellations_total', 'accepted'],
+  ],
+  read: [['triplock_worker_records_total']],
+  published: [['triplock_dispatcher_events_total', 'published']],
   notified: [['triplock_notifier_events_total', 'applied']],
   delivered: [['triplock_webhook_attempts_total', 'delivered']],
   settled: [['triplock_settlement_events_total', 'applied']],
+  witnessed: [['triplock_auditor_events_total']],
   // --- end of counters
 } as const satisfies Readonly<Record<string, readonly CounterSource[]>>;
 
 /** Figures that are as they are now, by their names. */
-export const gaugesOfConsumers = {
+export const gaugesOfServices = {
   // --- gauges, by npm run generate
+  outboxPending: ['triplock_outbox_pending_rows', 'largest'],
+  outboxOldest: ['triplock_outbox_oldest_seconds', 'largest'],
+  outboxHeld: ['triplock_outbox_held_rows', 'largest'],
   notifierInHand: ['triplock_notifier_events_in_hand', 'sum'],
   notifierOldest: ['triplock_notifier_events_oldest_seconds', 'largest'],
   webhooksWaiting: ['triplock_webhooks_waiting', 'largest'],
@@ -25,10 +37,87 @@ export const gaugesOfConsumers = {
   webhooksParked: ['triplock_webhooks_parked', 'largest'],
   settlementInHand: ['triplock_settlement_events_in_hand', 'sum'],
   settlementOldest: ['triplock_settlement_events_oldest_seconds', 'largest'],
+  unread: ['triplock_accepted_unread_records', 'largest'],
+  unreadOldest: ['triplock_accepted_oldest_unread_seconds', 'largest'],
+  unreadLooked: ['triplock_accepted_unread_timestamp_seconds', 'largest'],
+  auditorInHand: ['triplock_auditor_events_in_hand', 'sum'],
+  auditorOldest: ['triplock_auditor_events_oldest_seconds', 'largest'],
+  auditDrift: ['triplock_audit_drift', 'largest'],
+  auditEnded: ['triplock_audit_last_timestamp_seconds', 'largest'],
   // --- end of gauges
 } as const satisfies Readonly<Record<string, GaugeSource>>;
 
-type Consumer = Pick<Watch, 'hop' | 'trace'> & { name: string; schema: string };
+/** The services on a payment's way, in the order of their list. */
+export const hops = [
+  // --- hops, by npm run generate
+  {
+    name: 'ingest-gateway',
+    from: 'partners',
+    guard: 'guard 1',
+    does: 'claims each key',
+    unit: 'accepted',
+    rate: 'accepted',
+    caught: 'caughtByClaims',
+  },
+  {
+    name: 'ledger-worker',
+    from: 'kafka',
+    guard: 'guard 2',
+    does: 'posts once, charges once',
+    unit: 'records read',
+    rate: 'read',
+    caught: 'caughtByLedger',
+  },
+  {
+    name: 'outbox-dispatcher',
+    from: 'outbox',
+    guard: 'guard 3a',
+    does: 'publishes, then marks',
+    unit: 'published',
+    rate: 'published',
+  },
+  {
+    name: 'partner-notifier',
+    from: 'pubsub',
+    guard: 'guard 3b',
+    does: 'notifies partners',
+    unit: 'applied',
+    rate: 'notified',
+    caught: 'caughtByInbox',
+    inHand: 'notifierInHand',
+    oldest: 'notifierOldest',
+    beneath: {
+      says: 'webhooks → partner',
+      rate: 'delivered',
+      waiting: 'webhooksWaiting',
+      oldest: 'webhooksOldest',
+      parked: 'webhooksParked',
+    },
+  },
+  {
+    name: 'settlement-feed',
+    from: 'pubsub',
+    guard: 'guard 3b',
+    does: 'adds up the day',
+    unit: 'applied',
+    rate: 'settled',
+    inHand: 'settlementInHand',
+    oldest: 'settlementOldest',
+  },
+  {
+    name: 'auditor',
+    from: 'pubsub',
+    guard: 'audit',
+    does: 'reads every layer',
+    unit: 'events seen',
+    rate: 'witnessed',
+    inHand: 'auditorInHand',
+    oldest: 'auditorOldest',
+  },
+  // --- end of hops
+] as const satisfies readonly (Hop & { name: string })[];
+
+type Consumer = Pick<Watch, 'trace'> & { name: string; schema: string };
 
 /** The consumers of events that have an inbox, in the order of the list of services. */
 export const consumers = [
@@ -36,22 +125,6 @@ export const consumers = [
   {
     name: 'partner-notifier',
     schema: 'notifier',
-    hop: {
-      guard: 'guard 3b',
-      does: 'notifies partners',
-      unit: 'applied',
-      rate: 'notified',
-      caught: 'caughtByInbox',
-      inHand: 'notifierInHand',
-      oldest: 'notifierOldest',
-      beneath: {
-        says: 'webhooks → partner',
-        rate: 'delivered',
-        waiting: 'webhooksWaiting',
-        oldest: 'webhooksOldest',
-        parked: 'webhooksParked',
-      },
-    },
     trace: {
       layer: 'guard 3 inbox',
       says: 'Applied once by the partner-notifier',
@@ -63,14 +136,6 @@ export const consumers = [
   {
     name: 'settlement-feed',
     schema: 'settlement',
-    hop: {
-      guard: 'guard 3b',
-      does: 'adds up the day',
-      unit: 'applied',
-      rate: 'settled',
-      inHand: 'settlementInHand',
-      oldest: 'settlementOldest',
-    },
     trace: {
       layer: 'guard 3 settlement',
       says: 'Applied once by the settlement feed',

@@ -62,8 +62,33 @@ export type WatchPanel = {
   shows: readonly Shown[];
 };
 
+/** A service on a payment's way, as the console's first page shows it. */
+export type Hop = {
+  /** What it takes payments or events from. */
+  from: 'partners' | 'kafka' | 'outbox' | 'pubsub';
+  guard: string;
+  does: string;
+  /** What its rate counts. */
+  unit: string;
+  /** Of the figures those that are shown, by their names. */
+  rate: string;
+  caught?: string;
+  inHand?: string;
+  oldest?: string;
+  /** What leaves it, where that is counted as well. */
+  beneath?: { says: string; rate: string; waiting: string; oldest: string; parked: string };
+};
+
+/** What a service on the way tells, and its hop. */
+export type Way = {
+  /** Figures of its own, by the names that the console's API has for them. */
+  counters: Readonly<Record<string, readonly CounterSource[]>>;
+  gauges: Readonly<Record<string, GaugeSource>>;
+  hop: Hop;
+};
+
 /** How a consumer of events is shown to people. */
-export type Watch = {
+export type Watch = Way & {
   /** On the dashboards. */
   panels: {
     /** In titles. */
@@ -78,21 +103,6 @@ export type Watch = {
     numbers?: readonly WatchPanel[];
     /** A row of lines of its own, under guard 3's. */
     row?: { title: string; panels: readonly WatchPanel[] };
-  };
-  /** Figures of its own, by the names that the console's API has for them. */
-  counters: Readonly<Record<string, readonly CounterSource[]>>;
-  gauges: Readonly<Record<string, GaugeSource>>;
-  /** On the console's first page: words, and of the figures above those that are shown. */
-  hop: {
-    guard: string;
-    does: string;
-    unit: string;
-    rate: string;
-    caught?: string;
-    inHand: string;
-    oldest: string;
-    /** What leaves it, where that is counted as well. */
-    beneath?: { says: string; rate: string; waiting: string; oldest: string; parked: string };
   };
   /** In docs/operating.md: what it cannot start without, and what to look at as well. */
   manual: { needs: string; lookAt: string };

@@ -1,4 +1,4 @@
-import type { Rules, Watch } from '@triplock/pipeline';
+import type { Rules, Watch, Way } from '@triplock/pipeline';
 import type { SettingsTable } from './settings.ts';
 
 /** A port that a service listens on. */
@@ -76,6 +76,8 @@ export type ServiceDeclaration = {
   /** How the audit judges what it did, and how it is shown to people: a consumer brings both. */
   rules?: Rules;
   watch?: Watch;
+  /** What one on a payment's way tells that is no consumer, of which `watch` says it. */
+  way?: Way;
 };
 
 /** The port for health, readiness and metrics, which every service has. */

@@ -1,5 +1,6 @@
 import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
 import { settings } from './config.ts';
+import { way } from './watch/way.ts';
 
 /** Reconciles every layer: accepted records, ledger, provider, events, inboxes and deliveries. */
 export const auditor = {
@@ -26,4 +27,5 @@ export const auditor = {
   crashPoints: ['auditor.received', 'auditor.committed'],
   metrics: ['triplock_auditor_', 'triplock_audit_', 'triplock_accepted_'],
   memoryMiB: 256,
+  way,
 } as const satisfies ServiceDeclaration;

@@ -1,5 +1,6 @@
 import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
 import { settings } from './config.ts';
+import { way } from './watch/way.ts';
 
 /** Takes payments and refunds from partners, once per idempotency key, into Kafka. */
 export const ingestGateway = {
@@ -32,4 +33,5 @@ export const ingestGateway = {
   crashPoints: ['gateway.claimed', 'gateway.produced', 'gateway.completed'],
   metrics: ['triplock_gateway_'],
   memoryMiB: 256,
+  way,
 } as const satisfies ServiceDeclaration;

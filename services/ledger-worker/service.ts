@@ -1,5 +1,6 @@
 import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
 import { settings } from './config.ts';
+import { way } from './watch/way.ts';
 
 /** Posts accepted payments to the ledger, charges cards, and settles both. */
 export const ledgerWorker = {
@@ -51,4 +52,5 @@ export const ledgerWorker = {
   ],
   metrics: ['triplock_worker_'],
   memoryMiB: 256,
+  way,
 } as const satisfies ServiceDeclaration;

@@ -1,5 +1,6 @@
 import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
 import { settings } from './config.ts';
+import { way } from './watch/way.ts';
 
 /** Publishes the outbox's events to Pub/Sub, each bucket by one dispatcher at a time. */
 export const outboxDispatcher = {
@@ -19,4 +20,5 @@ export const outboxDispatcher = {
   ],
   metrics: ['triplock_dispatcher_', 'triplock_outbox_'],
   memoryMiB: 256,
+  way,
 } as const satisfies ServiceDeclaration;

@@ -1,4 +1,4 @@
-import { consumers } from '@triplock/pipeline';
+import { hops } from '@triplock/pipeline';
 import * as json from '../edge/schema.ts';
 import {
   gaugeNames,
@@ -162,7 +162,7 @@ function withPoint(history: History): Point[] {
 /** How old the oldest of each hop is. */
 function oldestOf(gauges: Flow['gauges']): (number | null)[] {
   const { unreadOldest, outboxOldest, webhooksOldest } = gauges;
-  const inHand = consumers.map(({ hop }) => gauges[hop.oldest]);
+  const inHand = hops.flatMap((hop) => ('oldest' in hop ? gauges[hop.oldest] : []));
   return [unreadOldest, outboxOldest, ...inHand, webhooksOldest];
 }
 

@@ -1,5 +1,5 @@
 import type { Answer, Console, ServerSentEvent, Visit } from '../console.ts';
-import { consumers } from '@triplock/pipeline';
+import { hops, type Hop } from '@triplock/pipeline';
 import type { ChartName, Flow, ProcessState } from './flow-history.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { mebibytes, number, rate, seconds, state, table, time } from '../html/shown.ts';
@@ -54,15 +54,13 @@ function picture(flow: Flow): Html {
             <span>HTTP</span>
           </div>
         </li>
-        <li>${hop(flow, 'ingest-gateway')}</li>
+        <li>${hopsFrom(flow, 'partners')}</li>
         <li>${channel(flow, 'kafka')}</li>
-        <li>${hop(flow, 'ledger-worker')}</li>
+        <li>${hopsFrom(flow, 'kafka')}</li>
         <li>${channel(flow, 'outbox')}</li>
-        <li>${hop(flow, 'outbox-dispatcher')}</li>
+        <li>${hopsFrom(flow, 'outbox')}</li>
         <li>${channel(flow, 'pubsub')}</li>
-        <li class="consumers">
-          ${consumers.map((consumer) => hopOfConsumer(flow, consumer))} ${hop(flow, 'auditor')}
-        </li>
+        <li class="consumers">${hopsFrom(flow, 'pubsub')}</li>
       </ol>
       <section class="beneath" aria-labelledby="hour">
         <h2 id="hour">The last hour</h2>
@@ -82,76 +80,12 @@ function picture(flow: Flow): Html {
     <p class="hint below">A look every ${number(flow.everySeconds)} s.</p>`;
 }
 
-/** A service on the way: what it does there, what its rate counts, and its figures. */
-type Hop = { guard: string; does: string; unit: string; figures: (flow: Flow) => HopFigures };
-
-type HopFigures = {
-  rate: number | null;
-  caught?: number | null;
-  inHand?: number | null;
-  oldest?: number | null;
-  beneath?: Html;
-};
-
-const hops = {
-  'ingest-gateway': {
-    guard: 'guard 1',
-    does: 'claims each key',
-    unit: 'accepted',
-    figures: ({ perSecond, lastMinute }) => ({
-      rate: perSecond.accepted,
-      caught: lastMinute.caughtByClaims,
-    }),
-  },
-  'ledger-worker': {
-    guard: 'guard 2',
-    does: 'posts once, charges once',
-    unit: 'records read',
-    figures: ({ perSecond, lastMinute }) => ({
-      rate: perSecond.read,
-      caught: lastMinute.caughtByLedger,
-    }),
-  },
-  'outbox-dispatcher': {
-    guard: 'guard 3a',
-    does: 'publishes, then marks',
-    unit: 'published',
-    figures: ({ perSecond }) => ({ rate: perSecond.published }),
-  },
-  auditor: {
-    guard: 'audit',
-    does: 'reads every layer',
-    unit: 'events seen',
-    figures: ({ perSecond, gauges }) => ({
-      rate: perSecond.witnessed,
-      inHand: gauges.auditorInHand,
-      oldest: gauges.auditorOldest,
-    }),
-  },
-} satisfies Record<string, Hop>;
-
-function hop(flow: Flow, name: keyof typeof hops): Html {
-  const { figures, ...words }: Hop = hops[name];
-  return drawHop(flow, { name, ...words, ...figures(flow) });
+/** The services that take from the same, each with what it does there and its figures. */
+function hopsFrom(flow: Flow, from: Hop['from']): Html[] {
+  return hops.filter((hop) => hop.from === from).map((hop) => drawHop(flow, hop));
 }
 
-function hopOfConsumer(flow: Flow, { name, hop: its }: (typeof consumers)[number]): Html {
-  const { perSecond, lastMinute, gauges } = flow;
-  const { guard, does, unit } = its;
-  return drawHop(flow, {
-    name,
-    guard,
-    does,
-    unit,
-    rate: perSecond[its.rate],
-    ...('caught' in its && { caught: lastMinute[its.caught] }),
-    inHand: gauges[its.inHand],
-    oldest: gauges[its.oldest],
-    ...('beneath' in its && { beneath: whatLeaves(flow, its.beneath) }),
-  });
-}
-
-type Leaving = Extract<(typeof consumers)[number]['hop'], { beneath: object }>['beneath'];
+type Leaving = Extract<(typeof hops)[number], { beneath: object }>['beneath'];
 
 function whatLeaves({ perSecond, gauges }: Flow, its: Leaving): Html {
   const passes = perSecond[its.rate];
@@ -162,17 +96,19 @@ function whatLeaves({ perSecond, gauges }: Flow, its: Leaving): Html {
   </p>`;
 }
 
-function drawHop(flow: Flow, shown: { name: string } & Omit<Hop, 'figures'> & HopFigures): Html {
-  const { name, guard, does, unit, rate: perSecond, caught, inHand, oldest, beneath } = shown;
-  const mine = flow.processes.filter(({ service }) => service === name);
+function drawHop(flow: Flow, hop: (typeof hops)[number]): Html {
+  const { lastMinute, gauges } = flow;
+  const perSecond = flow.perSecond[hop.rate];
+  const caught = 'caught' in hop ? lastMinute[hop.caught] : undefined;
+  const mine = flow.processes.filter(({ service }) => service === hop.name);
   const up = mine.filter((each) => each.is === 'up').length;
   const [isAway, isDown] = [up === 0, up < mine.length];
-  return html`<section class="hop ${isAway && 'away'}" aria-label="${name}">
-    <div class="guard">${guard}</div>
-    <h2>${name}</h2>
-    <div class="does">${does}</div>
+  return html`<section class="hop ${isAway && 'away'}" aria-label="${hop.name}">
+    <div class="guard">${hop.guard}</div>
+    <h2>${hop.name}</h2>
+    <div class="does">${hop.does}</div>
     <div class="big">
-      ${figure(perSecond, rate)}${perSecond !== null && html` <small>/ s ${unit}</small>`}
+      ${figure(perSecond, rate)}${perSecond !== null && html` <small>/ s ${hop.unit}</small>`}
     </div>
     ${
       caught !== undefined &&
@@ -181,10 +117,12 @@ function drawHop(flow: Flow, shown: { name: string } & Omit<Hop, 'figures'> & Ho
       </span>`
     }
     ${
-      inHand !== undefined &&
-      html`<p class="small">${counted(inHand, 'in hand')} ${age(oldest)}</p>`
+      'inHand' in hop &&
+      html`<p class="small">
+        ${counted(gauges[hop.inHand], 'in hand')} ${age(gauges[hop.oldest])}
+      </p>`
     }
-    ${beneath}
+    ${'beneath' in hop && whatLeaves(flow, hop.beneath)}
     <span class="lamp ${isDown && 'bad'}">
       ${mine.length === 0 ? 'no process is known' : `${up} of ${mine.length} up`}
     </span>

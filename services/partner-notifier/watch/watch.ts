@@ -110,6 +110,7 @@ export const watch = {
     webhooksParked: ['triplock_webhooks_parked', 'largest'],
   },
   hop: {
+    from: 'pubsub',
     guard: 'guard 3b',
     does: 'notifies partners',
     unit: 'applied',

@@ -13,6 +13,7 @@ export const watch = {
     settlementOldest: ['triplock_settlement_events_oldest_seconds', 'largest'],
   },
   hop: {
+    from: 'pubsub',
     guard: 'guard 3b',
     does: 'adds up the day',
     unit: 'applied',
