@@ -9,7 +9,7 @@ export const counters = {
 } as const satisfies Record<string, readonly CounterSource[]>;
 
 /** What each gauge shows, and what several replicas that show it have together. */
-export const gauges: typeof gaugesOfServices = gaugesOfServices;
+export const gauges = gaugesOfServices;
 
 export type CounterName = keyof typeof counters;
 export type GaugeName = keyof typeof gauges;

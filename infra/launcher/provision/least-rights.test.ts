@@ -186,11 +186,19 @@ test('every service works with the rights of its row, over TLS and logged in, an
   await operator(['rewind', '--since', hour, '--yes', ...who]);
 
   for (const [user, rights] of Object.entries(kafkaRights)) {
-    assert.deepEqual(broker.refusedTo(user), [], `${user}: broker-rights.ts lacks a right`);
+    assert.deepEqual(
+      broker.refusedTo(user),
+      [],
+      `${user}: its service.ts, or broker-rights.ts, lacks a right`,
+    );
     assert.deepEqual(broker.usedBy(user), asUsed(rights), `${user}: used, and given`);
   }
   for (const [service, { granted, used, refused }] of Object.entries(pubsub.proxies)) {
-    assert.deepEqual(refused(), [], `${service}: broker-rights.ts lacks a right`);
+    assert.deepEqual(
+      refused(),
+      [],
+      `${service}: its service.ts, or broker-rights.ts, lacks a right`,
+    );
     assert.deepEqual(used(), granted, `${service}: used, and given`);
   }
   const written = ends.map(({ stdout, stderr }) => stdout + stderr).join('\n');
