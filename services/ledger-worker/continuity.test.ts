@@ -23,7 +23,7 @@ import {
 import { openEventArchive, openEventArchiveReader, openPassedRecords } from '@triplock/transport';
 import { watchContinuity } from './continuity.ts';
 import { workerMetrics } from './metrics.ts';
-import { openPostAgain } from './post-again.ts';
+import { openPostAgain } from './batch/post-again.ts';
 import { aPipeline, ledgerCounts, outcomesOf, recordOf, refundRecordOf } from './test/pipeline.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });

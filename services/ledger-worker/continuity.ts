@@ -2,7 +2,7 @@ import type { Continuity, ServerLook } from '@triplock/ledger';
 import type { Logger, Pass } from '@triplock/runtime';
 import type { EventArchiveReader, Offsets, PassedRecords } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
-import type { PostAgain } from './post-again.ts';
+import type { PostAgain } from './batch/post-again.ts';
 
 /** What looks whether the ledger has all that was told and accepted. */
 export type ContinuityWatch = {

@@ -17,7 +17,7 @@ import {
 import { PostgresDurabilityError } from '@triplock/postgres';
 import { createLogger, createMetrics, type Mode } from '@triplock/runtime';
 import { openGroupCommit } from '@triplock/transport';
-import { durabilityPass, requireDurableLedger, type StandbyPolicy } from './durability.ts';
+import { durabilityPass, requireDurableLedger, type StandbyPolicy } from './batch/durability.ts';
 import { workerMetrics } from './metrics.ts';
 import { ledgerWorker } from './service.ts';
 import {

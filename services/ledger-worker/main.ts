@@ -25,13 +25,13 @@ import {
   type BrokerConnection,
 } from '@triplock/transport';
 import { readConfig, type Config } from './config.ts';
-import { openAhead, runAhead } from './ahead.ts';
-import { checkRetention, paymentsHandler, reportRecords } from './consumer.ts';
+import { openAhead, runAhead } from './batch/ahead.ts';
+import { checkRetention, paymentsHandler, reportRecords } from './batch/consumer.ts';
 import { watchContinuity } from './continuity.ts';
-import { durabilityPass, requireDurableLedger } from './durability.ts';
+import { durabilityPass, requireDurableLedger } from './batch/durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
-import { openPostAgain } from './post-again.ts';
-import { openPosting, watchPosting } from './posting.ts';
+import { openPostAgain } from './batch/post-again.ts';
+import { openPosting, watchPosting } from './batch/posting.ts';
 import { disputesPass } from './recalling.ts';
 import { resolverPass } from './resolver.ts';
 import { ledgerWorker } from './service.ts';

@@ -1,11 +1,11 @@
 import type { DueTransaction } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
-import { carryOut } from './captures.ts';
-import { postFollowUp } from './refunds.ts';
-import { chargePayment } from './charging.ts';
-import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './in-flight.ts';
-import { bookTransferOf } from './posting.ts';
+import { carryOut } from './kinds/capture.ts';
+import { postFollowUp } from './kinds/refund.ts';
+import { chargePayment } from './kinds/payment.ts';
+import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './batch/in-flight.ts';
+import { bookTransferOf } from './batch/posting.ts';
 import { recallRefunds } from './recalling.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 

@@ -4,7 +4,7 @@ import type { CircuitBreaker, Unknown } from '@triplock/provider';
 import type { CrashPoints, Logger, SealingKeys, Slots } from '@triplock/runtime';
 import type { DeadLetters } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
-import type { PostPayments } from './posting.ts';
+import type { PostPayments } from './batch/posting.ts';
 
 /** What all of the worker stands on; `main.ts` makes one. */
 export type Worker = {

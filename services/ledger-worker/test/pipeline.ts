@@ -43,10 +43,10 @@ import {
   runConsumer,
   type ReceivedRecord,
 } from '@triplock/transport';
-import { openAhead, type AheadLimits } from '../ahead.ts';
-import { paymentsHandler, reportRecords } from '../consumer.ts';
+import { openAhead, type AheadLimits } from '../batch/ahead.ts';
+import { paymentsHandler, reportRecords } from '../batch/consumer.ts';
 import { workerMetrics } from '../metrics.ts';
-import { openPosting } from '../posting.ts';
+import { openPosting } from '../batch/posting.ts';
 import { resolverPass } from '../resolver.ts';
 import type { Worker, WorkerLimits } from '../worker.ts';
 

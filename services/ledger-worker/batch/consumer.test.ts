@@ -5,7 +5,7 @@ import { createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestTopic, eventually } from '@triplock/testing';
 import { readTopicRetention, type ReceivedRecord, type TopicRetention } from '@triplock/transport';
 import { checkRetention, meterLag } from './consumer.ts';
-import { workerMetrics } from './metrics.ts';
+import { workerMetrics } from '../metrics.ts';
 import {
   aPipeline,
   ledgerCounts,
@@ -13,7 +13,7 @@ import {
   recordOf,
   traceparent,
   type RawRecord,
-} from './test/pipeline.ts';
+} from '../test/pipeline.ts';
 
 test('accepted payments are posted, settled and published as events, and their offsets committed', async (context) => {
   const { work, owner, append } = await aPipeline(context, { partitions: 3 });

@@ -9,7 +9,7 @@ import {
   recordOf,
   refundRecordOf,
   type WorkerWish,
-} from './test/pipeline.ts';
+} from '../test/pipeline.ts';
 
 const limits = {
   leftMax: 5,

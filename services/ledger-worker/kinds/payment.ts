@@ -21,7 +21,7 @@ import {
   wasLetGo,
   type CardPayment,
 } from './holds.ts';
-import type { AttemptOutcome, Worker } from './worker.ts';
+import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /**
  * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between

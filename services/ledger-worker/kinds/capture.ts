@@ -6,8 +6,8 @@ import {
   type CaptureRequest,
   type Unknown,
 } from '@triplock/provider';
-import { giveBack, settle, type FollowUpToDo } from './refunds.ts';
-import type { AttemptOutcome, Worker } from './worker.ts';
+import { giveBack, settle, type FollowUpToDo } from './refund.ts';
+import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /** Has the provider do what follows a payment, once, and settles it. */
 export async function carryOut(worker: Worker, given: FollowUpToDo): Promise<AttemptOutcome> {

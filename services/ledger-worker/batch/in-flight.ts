@@ -2,16 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { UnpostableError, UnreadableRowError } from '@triplock/ledger';
 import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
-import { carryOut } from './captures.ts';
-import { chargePayment } from './charging.ts';
+import { carryOut } from '../kinds/capture.ts';
+import { chargePayment } from '../kinds/payment.ts';
 import {
   followUpOutcomes,
   type AttemptOutcomeName,
   type FollowUpOutcomeName,
   type StuckReason,
-} from './metrics.ts';
-import type { FollowUpToDo } from './refunds.ts';
-import type { AttemptOutcome, Stuck, Worker } from './worker.ts';
+} from '../metrics.ts';
+import type { FollowUpToDo } from '../kinds/refund.ts';
+import type { AttemptOutcome, Stuck, Worker } from '../worker.ts';
 
 /**
  * What the provider has to be asked for: it is pending in the ledger, by this worker or another.

@@ -20,8 +20,8 @@ import {
   recordOf,
   refundRecordOf,
   traceparent,
-} from './test/pipeline.ts';
-import { refundingAt } from './test/at-stripe.ts';
+} from '../test/pipeline.ts';
+import { refundingAt } from '../test/at-stripe.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

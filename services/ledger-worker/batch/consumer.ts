@@ -10,10 +10,10 @@ import {
   type TopicRetention,
 } from '@triplock/transport';
 import type { Ahead } from './ahead.ts';
-import { followUpOutcomes, type WorkerMetrics } from './metrics.ts';
+import { followUpOutcomes, type WorkerMetrics } from '../metrics.ts';
 import type { RecordOutcome } from './posting.ts';
 import { settleBatch } from './settling.ts';
-import type { Worker } from './worker.ts';
+import type { Worker } from '../worker.ts';
 
 /**
  * The calls that a consumer makes: what was lost before it began, that it joined, which partitions

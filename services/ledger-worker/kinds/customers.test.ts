@@ -9,8 +9,8 @@ import {
   eventually,
   type TestStripe,
 } from '@triplock/testing';
-import { chargePayment } from './charging.ts';
-import { aPipeline, aProvider, recordOf, refundRecordOf, traceparent } from './test/pipeline.ts';
+import { chargePayment } from './payment.ts';
+import { aPipeline, aProvider, recordOf, refundRecordOf, traceparent } from '../test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};

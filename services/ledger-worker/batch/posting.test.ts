@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import type { Ledger, Posting } from '@triplock/ledger';
 import { createMetrics } from '@triplock/runtime';
 import { aPayment, eventually, freePort, startService } from '@triplock/testing';
-import { workerMetrics } from './metrics.ts';
+import { workerMetrics } from '../metrics.ts';
 import { bisectBatch, openPosting, type PostLimits, type PostResult } from './posting.ts';
-import { aPipeline, ledgerCounts, recordOf } from './test/pipeline.ts';
+import { aPipeline, ledgerCounts, recordOf } from '../test/pipeline.ts';
 
 const postingsOf = (count: number): Posting[] =>
   Array.from({ length: count }, () => ({ payment: aPayment(), traceparent: 't' }));
@@ -146,7 +146,7 @@ test('an error that is no item’s fault ends it at once', async () => {
 test('a worker whose ledger answers and takes no writes is not ready until it takes them', async (context) => {
   const { settings, owner, append } = await aPipeline(context);
   const env = { ...settings, ADMIN_PORT: String(await freePort()) };
-  const worker = startService(context, new URL('main.ts', import.meta.url), env);
+  const worker = startService(context, new URL('../main.ts', import.meta.url), env);
   await worker.ready();
   await owner.query(`
     CREATE FUNCTION ledger.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -6,9 +6,9 @@ import type { CreateOutcome, Unknown } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics, openSlots } from '@triplock/runtime';
 import { aPayment, aRefund } from '@triplock/testing';
 import { finishForBatch } from './in-flight.ts';
-import { workerMetrics } from './metrics.ts';
-import { traceparent } from './test/pipeline.ts';
-import type { Worker } from './worker.ts';
+import { workerMetrics } from '../metrics.ts';
+import { traceparent } from '../test/pipeline.ts';
+import type { Worker } from '../worker.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
-import { aPipeline, aProvider, outcomesOf, recordOf, traceparent } from './test/pipeline.ts';
+import { aPipeline, aProvider, outcomesOf, recordOf, traceparent } from '../test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};

@@ -12,8 +12,8 @@ import {
   type RefundAtProvider,
   type RefundRequest,
 } from '@triplock/provider';
-import type { FollowUpRecord } from './posting.ts';
-import type { AttemptOutcome, Worker } from './worker.ts';
+import type { FollowUpRecord } from '../batch/posting.ts';
+import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /** Payments whose follow-ups are posted side by side: half of the ledger's connections. */
 const paymentsMax = 4;

@@ -1,7 +1,7 @@
 import type { LedgerPorts } from '@triplock/ledger';
 import { PostgresDurabilityError } from '@triplock/postgres';
 import type { Logger, Mode, Pass } from '@triplock/runtime';
-import type { WorkerMetrics } from './metrics.ts';
+import type { WorkerMetrics } from '../metrics.ts';
 
 /** Whether a worker may start on a ledger that a failover may set back. */
 export type StandbyPolicy = 'refused' | 'accepted';

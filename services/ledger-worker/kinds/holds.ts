@@ -1,8 +1,8 @@
 import { canceledBy, type AuthorizeRequest } from '@triplock/ledger';
 import type { Payment, Settlement } from '@triplock/payments';
 import type { IntentOutcome } from '@triplock/provider';
-import { capturedByHand } from './captures.ts';
-import type { AttemptOutcome, Worker } from './worker.ts';
+import { capturedByHand } from './capture.ts';
+import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /** A pending card payment as it was read, and whose request it was. */
 export type CardPayment = { payment: Payment; traceparent: string };

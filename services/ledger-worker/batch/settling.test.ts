@@ -10,9 +10,9 @@ import {
   outcomesOf,
   recordOf,
   refundRecordOf,
-} from './test/pipeline.ts';
+} from '../test/pipeline.ts';
 import { settleBatch } from './settling.ts';
-import type { Worker } from './worker.ts';
+import type { Worker } from '../worker.ts';
 
 const once = { rows: 3, entries: 3, events: 3 };
 

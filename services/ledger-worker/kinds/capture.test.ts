@@ -8,9 +8,9 @@ import {
   eventually,
   type TestStripe,
 } from '@triplock/testing';
-import { chargePayment } from './charging.ts';
-import { ledgerCounts, outcomesOf } from './test/pipeline.ts';
-import { anew, pointsOfHolds, refundingAt, start, within2min } from './test/at-stripe.ts';
+import { chargePayment } from './payment.ts';
+import { ledgerCounts, outcomesOf } from '../test/pipeline.ts';
+import { anew, pointsOfHolds, refundingAt, start, within2min } from '../test/at-stripe.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};

@@ -3,7 +3,7 @@ import { isFinal, type EventId } from '@triplock/payments';
 import { annotateSpan } from '@triplock/runtime';
 import type { ReceivedRecord, RecordBatch } from '@triplock/transport';
 import { finishForBatch, reportStuck, unlessStuck } from './in-flight.ts';
-import { followUpOutcomes } from './metrics.ts';
+import { followUpOutcomes } from '../metrics.ts';
 import {
   decodeRecords,
   isBookTransfer,
@@ -14,8 +14,8 @@ import {
   type PostResult,
   type RecordOutcome,
 } from './posting.ts';
-import { postFollowUps, type PostedFollowUp, type FollowUpPostResult } from './refunds.ts';
-import type { Worker } from './worker.ts';
+import { postFollowUps, type PostedFollowUp, type FollowUpPostResult } from '../kinds/refund.ts';
+import type { Worker } from '../worker.ts';
 
 /**
  * Follow-ups posted before the next heartbeat: each is a transaction of its own, some milliseconds.

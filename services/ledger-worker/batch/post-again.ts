@@ -3,7 +3,7 @@ import type { Continuity } from '@triplock/ledger';
 import type { AcceptedFollowUp, AcceptedPayment } from '@triplock/payments';
 import type { ReceivedRecord } from '@triplock/transport';
 import { settleAndReport } from './consumer.ts';
-import type { Worker } from './worker.ts';
+import type { Worker } from '../worker.ts';
 
 /** Posts records once more, beside the group. */
 export type PostAgain = {
