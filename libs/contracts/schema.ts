@@ -22,7 +22,7 @@ import type {
 import type * as Schemas from 'typebox/schema';
 import type { TLocalizedValidationError } from 'typebox/error';
 
-export type { Static, TObject, TSchema };
+export type { Static, TObject, TProperties, TSchema };
 
 /*
  * JSON Schemas as plain data with the static types of TypeBox, and its validators. TypeBox's own

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
-  followUpSchemas,
+  transactionContracts,
   encodePaymentAccepted,
   encodeFollowUpAccepted,
   paymentRequestSchema,
@@ -119,7 +119,7 @@ test('every field that a partner may send has a column, or is one of the details
     without(Object.keys(fields), columns);
   const mend = 'libs/ledger/columns.ts and the tables, or detailFields there';
   assert.deepEqual(unsaved(paymentRequestSchema.properties, paymentFields), [], mend);
-  assert.deepEqual(unsaved(followUpSchemas.refund.request.properties, refundFields), [], mend);
+  assert.deepEqual(unsaved(transactionContracts.refund.fields, refundFields), [], mend);
   // `schema` is the record's own, `accepted_at` is the column `created_at`.
   const own = ['schema', 'accepted_at'];
   const payment = aPayment(everyField);
@@ -130,7 +130,7 @@ test('every field that a partner may send has a column, or is one of the details
   assert.deepEqual(unsaved(other, [...asked, ...refundFields, ...own]), [], mend);
   const sendable = Object.keys({
     ...paymentRequestSchema.properties,
-    ...followUpSchemas.refund.request.properties,
+    ...transactionContracts.refund.fields,
   });
   const unsent = without(Object.values(detailFields).flat().map(onTheWire), sendable);
   assert.deepEqual(unsent, [], 'libs/ledger/columns.ts: nobody can send these details');

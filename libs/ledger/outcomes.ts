@@ -6,8 +6,7 @@ import {
 } from '@triplock/contracts';
 import {
   eventIdOf,
-  paymentEntry,
-  refundEntry,
+  kinds,
   type AcceptedPayment,
   type Entry,
   type Failure,
@@ -58,9 +57,9 @@ export function compare({ payment }: Posting, row: RowState): PostOutcome {
 export function settlementEvent(payment: Payment, sequence: number): PaymentEvent {
   const { kind, txnId, state } = payment;
   if (state === 'pending') throw new Error(`payment ${txnId} is not settled`);
-  // Only of kind `payment` one is ever captured or cancelled.
-  const type: string = `${kind}.${state}`;
-  return paymentEventOf(payment, type as Parameters<typeof paymentEventOf>[1], sequence);
+  const type = kinds[kind].ends[state];
+  if (type === undefined) throw new Error(`no ${kind} ends ${state}, as ${txnId} did`);
+  return paymentEventOf(payment, type, sequence);
 }
 
 /**
@@ -155,24 +154,14 @@ export function settledPayment(
 export function paymentMovement(payment: Payment): Entry | undefined {
   const { kind, partnerId, state, details, provider } = payment;
   if (state !== 'succeeded') return undefined;
-  return paymentEntry(kind, { partnerId, money: details.money, provider: provider?.name });
+  return kinds[kind].entryOf({ partnerId, money: details.money, provider: provider?.name });
 }
 
-/** What a refund or capture that is final moves; nothing when it failed, as a cancellation does. */
+/** What a follow-up that is final moves; nothing when it failed. */
 export function followUpMovement(followUp: FollowUp): Entry | undefined {
   const { kind, partnerId, state, money, provider } = followUp;
   if (state !== 'succeeded' || money === undefined) return undefined;
-  const movement = { partnerId, money, provider: provider?.name };
-  switch (kind) {
-    case 'refund':
-      return refundEntry(movement);
-    case 'capture':
-      return paymentEntry('payment', movement);
-    case 'cancellation':
-      return undefined;
-    default:
-      return kind satisfies never;
-  }
+  return kinds[kind].entryOf({ partnerId, money, provider: provider?.name });
 }
 
 /**

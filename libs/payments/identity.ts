@@ -1,71 +1,6 @@
 import { hash } from 'node:crypto';
-
-/** A nominal type over a primitive: a `TxnId` is never passed where an `EventId` belongs. */
-export type Brand<Base, Name extends string> = Base & { readonly __brand: Name };
-
-/** A partner's short name, e.g. `acme`. */
-export type PartnerId = Brand<string, 'PartnerId'>;
-/** The partner's `Idempotency-Key` after unquoting: 1 to 255 printable ASCII characters. */
-export type IdempotencyKey = Brand<string, 'IdempotencyKey'>;
-/** Lower-case UUIDv8 of a payment, or of what follows one. */
-export type TxnId = Brand<string, 'TxnId'>;
-/** Lower-case UUIDv8 of one event of one transaction. */
-export type EventId = Brand<string, 'EventId'>;
-/** Lower-case UUID of one of a partner's webhook endpoints. */
-export type EndpointId = Brand<string, 'EndpointId'>;
-/** SHA-256 in lower-case hex over what the partner asked for. */
-export type Fingerprint = Brand<string, 'Fingerprint'>;
-
-/**
- * The kinds of payment: transactions that bring their own money and are ordered by nothing but
- * themselves. A `payment` may be charged to a card; one of any other kind nobody outside is asked
- * about, so the ledger settles it with the statement that posts it.
- */
-export const paymentKinds = ['payment'] as const;
-export type PaymentKind = (typeof paymentKinds)[number];
-
-/**
- * What may be done with a payment: money given back; and where it was only authorised, captured or
- * cancelled. Each is a transaction of its own that its payment orders and that no provider is asked
- * about before the payment's row holds it.
- */
-export const followUpKinds = ['refund', 'capture', 'cancellation'] as const;
-export type FollowUpKind = (typeof followUpKinds)[number];
-
-/**
- * What an idempotency key names: the same key may be used once for a payment, once for a refund and
- * so on.
- */
-export const transactionKinds = [...paymentKinds, ...followUpKinds] as const;
-export type TransactionKind = (typeof transactionKinds)[number];
-
-/** Whether it follows a payment. */
-export function isFollowUp(kind: TransactionKind): kind is FollowUpKind {
-  return followUpKinds.some((each) => each === kind);
-}
-
-/** What is told of a payment. */
-const paymentEvents = [
-  'payment.succeeded',
-  'payment.failed',
-  'payment.requires_action',
-  'payment.disputed',
-  'payment.authorized',
-  'payment.captured',
-  'payment.canceled',
-  'payment.key_conflict',
-] as const;
-type OtherKind = Exclude<TransactionKind, 'payment'>;
-type OtherEvent = `${OtherKind}.${'succeeded' | 'failed'}`;
-
-/** Every event type that leaves the ledger: of every other kind, how it ended. */
-export type EventType = (typeof paymentEvents)[number] | OtherEvent;
-export const eventTypes: readonly EventType[] = [
-  ...paymentEvents,
-  ...transactionKinds
-    .filter((kind): kind is OtherKind => kind !== 'payment')
-    .flatMap((kind) => [`${kind}.succeeded`, `${kind}.failed`] as const),
-];
+import type { EventType, SingleEventType, TransactionKind } from './kinds/index.ts';
+import type { EventId, Fingerprint, IdempotencyKey, PartnerId, TxnId } from './nominal.ts';
 
 /**
  * A UUIDv8 (RFC 9562, section 5.8) that is a pure function of its parts: the first 16 bytes of
@@ -103,9 +38,6 @@ const lengthBytes = 4;
 export function deriveTxnId(kind: TransactionKind, partner: PartnerId, key: IdempotencyKey): TxnId {
   return deriveId(kind, partner, key) as TxnId;
 }
-
-/** Events of which a transaction has one at most. */
-export type SingleEventType = Exclude<EventType, 'payment.key_conflict' | 'payment.disputed'>;
 
 /**
  * The id of a transaction's event; the same on every publish, so that the inbox can know it again.

@@ -2,5 +2,8 @@ export * from './amounts.ts';
 export * from './card-numbers.ts';
 export * from './currencies.ts';
 export * from './identity.ts';
+export * from './kinds/index.ts';
 export * from './money.ts';
+export * from './nominal.ts';
+export * from './states.ts';
 export * from './transaction.ts';

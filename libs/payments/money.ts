@@ -1,4 +1,4 @@
-import type { Brand, PartnerId, PaymentKind } from './identity.ts';
+import type { Brand, PartnerId } from './nominal.ts';
 
 /** An ISO 4217 code in upper case, e.g. `EUR`. */
 export type Currency = Brand<string, 'Currency'>;
@@ -31,30 +31,7 @@ export type Movement = {
   readonly provider?: ProviderName | undefined;
 };
 
-/**
- * What a payment moves. One of kind `payment` moves into the partner's payable funds what the
- * provider collected and owes us, or, for a book transfer, what the partner itself cleared.
- */
-export function paymentEntry(kind: PaymentKind, movement: Movement): Entry {
-  const { partnerId, money, provider } = movement;
-  switch (kind) {
-    case 'payment':
-      return {
-        debit: account(provider === undefined ? partnerId : `provider.${provider}`, 'clearing'),
-        credit: account(partnerId, 'payable'),
-        money,
-      };
-    default:
-      return kind satisfies never;
-  }
-}
-
-/** A refund moves its amount back the way its payment came. */
-export function refundEntry(movement: Movement): Entry {
-  const { debit, credit, money } = paymentEntry('payment', movement);
-  return { debit: credit, credit: debit, money };
-}
-
-function account(owner: string, purpose: 'clearing' | 'payable'): Account {
+/** The account of an owner: what is cleared for it, or what is owed to it. */
+export function account(owner: string, purpose: 'clearing' | 'payable'): Account {
   return `${owner}:${purpose}` as Account;
 }

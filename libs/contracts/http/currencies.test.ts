@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { currencies, minorDigits, withdrawnCurrencies } from '@triplock/payments';
 import { code, codes } from 'currency-codes';
-import { validatePaymentRequest } from './payment.ts';
+import { validatePaymentRequest } from '../kinds/payment.ts';
 
 // The list of June 2024, kept by others. What has changed since is named here, and so is what has
 // no minor unit, for which it says 0.

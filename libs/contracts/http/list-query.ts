@@ -1,7 +1,7 @@
 import type { PaymentStatus, TxnId } from '@triplock/payments';
 import { Type } from '../schema.ts';
 import { limitSchema, pageSizeUsual, paymentStatuses, txnIdSchema } from './fields.ts';
-import { paymentRequestSchema } from './payment.ts';
+import { paymentRequestSchema } from '../kinds/payment.ts';
 import type { FieldProblem } from './problem.ts';
 import { listQueryParser } from './validation.ts';
 import { deliveryIdSchema, webhookDeliveryStates } from './webhook-delivery.ts';

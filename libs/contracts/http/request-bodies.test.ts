@@ -8,7 +8,7 @@ import {
   validateWebhookEndpoint,
 } from './webhook-endpoint.ts';
 import fc from 'fast-check';
-import { validateFollowUpRequest } from './follow-up.ts';
+import { transactionContracts } from '../kinds/index.ts';
 
 function wrongInEndpoint(json: JsonValue | undefined): string[] | string {
   const validated = validateWebhookEndpoint(json);
@@ -143,7 +143,7 @@ test('what is no moment that RFC 3339 can write is refused', () => {
 });
 
 test('an empty object asks for all that is left', () => {
-  assert.deepEqual(validateFollowUpRequest('refund', {}), {
+  assert.deepEqual(transactionContracts.refund.validate({}), {
     outcome: 'valid',
     details: {},
     body: {},
@@ -158,7 +158,11 @@ test('amount and reason are kept as they were sent, up to their limits', () => {
   ]) {
     const { amount, ...rest } = body as { amount?: number; reason?: string };
     const details = { ...(amount === undefined ? {} : { amount: BigInt(amount) }), ...rest };
-    assert.deepEqual(validateFollowUpRequest('refund', body), { outcome: 'valid', details, body });
+    assert.deepEqual(transactionContracts.refund.validate(body), {
+      outcome: 'valid',
+      details,
+      body,
+    });
   }
 });
 
@@ -187,7 +191,7 @@ const wrong: readonly [what: string, body: JsonValue | undefined, pointers: stri
 
 for (const [what, body, pointers] of wrong) {
   test(`${what} is refused and pointed at`, () => {
-    const result = validateFollowUpRequest('refund', body);
+    const result = transactionContracts.refund.validate(body);
     assert.deepEqual(
       result.outcome === 'invalid' && result.errors.map((error) => error.pointer),
       pointers,
@@ -196,7 +200,7 @@ for (const [what, body, pointers] of wrong) {
 }
 
 test('a request without a body gets an answer that says how to ask for everything', () => {
-  const result = validateFollowUpRequest('refund', undefined);
+  const result = transactionContracts.refund.validate(undefined);
   assert.match(
     result.outcome === 'invalid' ? result.errors[0]!.detail : '',
     /`\{\}` gives back all/,
@@ -206,7 +210,7 @@ test('a request without a body gets an answer that says how to ask for everythin
 test('any JSON gets an answer, and what is refused is always pointed at', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (body) => {
-      const result = validateFollowUpRequest('refund', body);
+      const result = transactionContracts.refund.validate(body);
       assert.ok(result.outcome === 'valid' || result.errors.length > 0);
     }),
   );

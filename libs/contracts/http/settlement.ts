@@ -1,5 +1,5 @@
 import { Type } from '../schema.ts';
-import { paymentFields } from './payment.ts';
+import { paymentFields } from '../kinds/payment.ts';
 import { listQueryParser } from './validation.ts';
 
 /** Completes the sentence "expected …". */

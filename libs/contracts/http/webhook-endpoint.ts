@@ -1,15 +1,16 @@
 import {
+  eventsOf,
   eventTypes,
+  transactionKinds,
   type EventType,
   type JsonObject,
   type JsonValue,
   type TransactionKind,
 } from '@triplock/payments';
+import { schemaNameOf, transactionContracts } from '../kinds/index.ts';
 import { Compile, Type, type Static, type TObject } from '../schema.ts';
-import { shownTime, toldActionSchema, withoutControls } from './fields.ts';
-import { paymentSchema } from './payment.ts';
+import { shownTime, withoutControls } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
-import { schemaNameOf } from './transaction.ts';
 import { explainBody, fieldProblem } from './validation.ts';
 
 /** Longer than any URL that receives webhooks, and short enough to store and show. */
@@ -179,51 +180,12 @@ const keyConflict = {
   },
 };
 
-const { failure: _, provider: __, ...fieldsOfPending } = paymentSchema.properties;
-
-const requiresAction = Type.Object(
-  {
-    ...fieldsOfPending,
-    status: Type.Literal('pending'),
-    next_action: toldActionSchema,
-  },
-  { additionalProperties: false, description: 'the payment, as it waits for its customer' },
-);
-
-const disputed = Type.Object(
-  {
-    ...paymentSchema.properties,
-    dispute: Type.Object(
-      {
-        id: Type.String({ description: 'the id of the dispute at the provider' }),
-        amount: Type.Integer({ minimum: 0, description: 'minor units that are wanted back' }),
-        reason: Type.String({ description: "in the provider's words, such as `fraudulent`" }),
-      },
-      { additionalProperties: false },
-    ),
-  },
-  { additionalProperties: false, description: 'the payment as it is, and the dispute' },
-);
-
-const special: Readonly<Record<string, object>> = {
-  'payment.requires_action': requiresAction,
-  'payment.disputed': disputed,
-};
-
 /**
  * The body of each webhook by its type, as the OpenAPI document shows it. A key conflict and a
  * verification are no events of a payment's sequence, and have no `sequence`.
  */
 export const webhookBodySchemas: Readonly<Record<string, object>> = {
-  ...Object.fromEntries(
-    eventTypes.map((type) => {
-      if (type === 'payment.key_conflict') return [type, webhookBody(type, keyConflict)];
-      const [kind] = type.split('.') as [TransactionKind];
-      const shown = { $ref: `#/components/schemas/${schemaNameOf(kind)}` };
-      const data = special[type] ?? shown;
-      return [type, webhookBody(type, data, { sequence: Type.Integer({ minimum: 1 }) })];
-    }),
-  ),
+  ...Object.fromEntries(transactionKinds.flatMap(bodiesOf)),
   'endpoint.test': webhookBody('endpoint.test', {
     type: 'object',
     required: ['object', 'id'],
@@ -240,6 +202,16 @@ export const webhookBodySchemas: Readonly<Record<string, object>> = {
     properties: { token: { type: 'string' } },
   }),
 };
+
+function bodiesOf(kind: TransactionKind): [type: string, body: object][] {
+  const { told } = transactionContracts[kind];
+  const shown = { $ref: `#/components/schemas/${schemaNameOf(kind)}` };
+  const sequence = Type.Integer({ minimum: 1 });
+  return eventsOf(kind).map((type) => {
+    if (type === 'payment.key_conflict') return [type, webhookBody(type, keyConflict)];
+    return [type, webhookBody(type, told?.[type] ?? shown, { sequence })];
+  });
+}
 
 function webhookBody(type: string, data: object, more: Record<string, object> = {}): object {
   return {

@@ -17,15 +17,11 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import { txnIdSchema } from '../http/fields.ts';
-import { asSent, detailsOf, paymentFields } from '../http/payment.ts';
-import {
-  eachFollowUp,
-  followUpFields,
-  followUpAsSent,
-  followUpDetailsOf,
-} from '../http/follow-up.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
-import { Compile, Type, type Static, type TObject } from '../schema.ts';
+import { followUpAsSent, followUpDetailsOf, type followUpFields } from '../kinds/follow-up.ts';
+import { transactionContracts } from '../kinds/index.ts';
+import { asSent, detailsOf, type paymentFields } from '../kinds/payment.ts';
+import { Compile, Type, type Static, type TObject, type TProperties } from '../schema.ts';
 
 /** Version of the record's form; another one is dead-lettered, not guessed at. */
 const acceptedSchema = 1;
@@ -144,27 +140,10 @@ const commonFields = {
 };
 
 // One schema per kind, chosen by `kind`: a union would try one after the other on every record.
-const paymentRecords = {
-  payment: Compile(
-    Type.Object(
-      { ...commonFields, kind: Type.Literal('payment'), ...paymentFields },
-      { additionalProperties: false },
-    ),
-  ),
-};
-const followUpRecord = (kind: FollowUpKind) =>
-  Compile(
-    Type.Object(
-      {
-        ...commonFields,
-        kind: Type.Literal(kind),
-        payment_id: txnIdSchema,
-        ...followUpFields[kind],
-      },
-      { additionalProperties: false },
-    ),
-  );
-const followUpRecords = eachFollowUp(followUpRecord);
+const readers = new Map<unknown, (json: JsonValue, received: UndecodedRecord) => DecodedRecord>([
+  ...paymentKinds.map((kind) => [kind, paymentReader(kind)] as const),
+  ...followUpKinds.map((kind) => [kind, followUpReader(kind)] as const),
+]);
 
 /**
  * Reads a record of the accepted topic. Total: whatever the bytes are, the answer is a payment,
@@ -186,38 +165,39 @@ export function decodeAccepted(received: UndecodedRecord): DecodedRecord {
     const version = typeof schema === 'number' ? schema : 'none';
     return refused('unknown_schema', `schema ${version} is not known here`);
   }
-  const paymentKind = paymentKinds.find((each) => each === kind);
-  if (paymentKind !== undefined) return decodePayment(paymentKind, json.value, received);
-  const followUpKind = followUpKinds.find((each) => each === kind);
-  if (followUpKind !== undefined) return decodeFollowUp(followUpKind, json.value, received);
+  const read = readers.get(kind);
+  if (read !== undefined) return read(json.value, received);
   return refused('invalid_record', `/kind is none of ${transactionKinds.join(', ')}`);
 }
 
-function decodePayment(
-  kind: PaymentKind,
-  json: JsonValue,
-  received: UndecodedRecord,
-): DecodedRecord {
-  const record = paymentRecords[kind];
-  if (!record.Check(json)) return invalid(record.Errors(json));
-  const payment = { kind, ...commonOf(json), details: detailsOf(json) };
-  const refusal = checkIdentity(received, { kind, recordKey: payment.txnId, of: payment });
-  if (refusal !== undefined) return refusal;
-  return { outcome: 'payment', payment, traceparent: traceOf(received, payment.txnId) };
+function paymentReader(kind: PaymentKind) {
+  // Whatever fields a kind has of a payment's, what is made of them is made alike.
+  const fields = transactionContracts[kind].fields as typeof paymentFields;
+  const record = recordOf({ kind: Type.Literal(kind), ...fields });
+  return (json: JsonValue, received: UndecodedRecord): DecodedRecord => {
+    if (!record.Check(json)) return invalid(record.Errors(json));
+    const payment = { kind, ...commonOf(json), details: detailsOf(json) };
+    const refusal = checkIdentity(received, { kind, recordKey: payment.txnId, of: payment });
+    if (refusal !== undefined) return refusal;
+    return { outcome: 'payment', payment, traceparent: traceOf(received, payment.txnId) };
+  };
 }
 
-function decodeFollowUp(
-  kind: FollowUpKind,
-  json: JsonValue,
-  received: UndecodedRecord,
-): DecodedRecord {
-  const record = followUpRecords[kind];
-  if (!record.Check(json)) return invalid(record.Errors(json));
-  const paymentId = json.payment_id as TxnId;
-  const followUp = { kind, ...commonOf(json), paymentId, details: followUpDetailsOf(json) };
-  const refusal = checkIdentity(received, { kind, recordKey: paymentId, of: followUp });
-  if (refusal !== undefined) return refusal;
-  return { outcome: 'follow-up', followUp, traceparent: traceOf(received, followUp.txnId) };
+function followUpReader(kind: FollowUpKind) {
+  const fields = transactionContracts[kind].fields as typeof followUpFields;
+  const record = recordOf({ kind: Type.Literal(kind), payment_id: txnIdSchema, ...fields });
+  return (json: JsonValue, received: UndecodedRecord): DecodedRecord => {
+    if (!record.Check(json)) return invalid(record.Errors(json));
+    const paymentId = json.payment_id as TxnId;
+    const followUp = { kind, ...commonOf(json), paymentId, details: followUpDetailsOf(json) };
+    const refusal = checkIdentity(received, { kind, recordKey: paymentId, of: followUp });
+    if (refusal !== undefined) return refusal;
+    return { outcome: 'follow-up', followUp, traceparent: traceOf(received, followUp.txnId) };
+  };
+}
+
+function recordOf<Fields extends TProperties>(fields: Fields) {
+  return Compile(Type.Object({ ...commonFields, ...fields }, { additionalProperties: false }));
 }
 
 type Common = Omit<AcceptedPayment, 'kind' | 'details'>;

@@ -3,24 +3,24 @@ import {
   deriveKeyConflictId,
   eventIdOf,
   eventTypes,
+  followUpKinds,
+  kinds,
   traceparentOf,
   type AcceptedPayment,
   type AcceptedFollowUp,
   type EventId,
   type EventType,
-  type FinalState,
   type JsonValue,
   type PartnerId,
   type Payment,
-  type PaymentKind,
   type FollowUp,
   type SingleEventType,
   type TxnId,
 } from '@triplock/payments';
 import { hash } from 'node:crypto';
 import { txnIdSchema } from '../http/fields.ts';
-import { paymentFields, renderPayment } from '../http/payment.ts';
-import { followUpAsSent, renderFollowUp } from '../http/follow-up.ts';
+import { paymentFields, renderPayment } from '../kinds/payment.ts';
+import { followUpAsSent, renderFollowUp } from '../kinds/follow-up.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 import type { Event } from '../topics.ts';
 import { Compile, Type, type Static } from '../schema.ts';
@@ -93,7 +93,7 @@ export function encodePaymentEvent(event: PaymentEvent): EncodedEvent {
  */
 export function paymentEventOf(
   payment: Payment,
-  type: Extract<EventType, `${PaymentKind}.${FinalState}`>,
+  type: SingleEventType,
   sequence: number,
 ): PaymentEvent {
   const data = renderPayment(payment);
@@ -123,7 +123,8 @@ export function followUpEventOf({
   followUp,
   ...order
 }: { followUp: FollowUp } & Order): PaymentEvent {
-  const type = `${followUp.kind}.${followUp.state === 'failed' ? 'failed' : 'succeeded'}` as const;
+  const { ends } = kinds[followUp.kind];
+  const type = ends[followUp.state === 'failed' ? 'failed' : 'succeeded']!;
   return settled(followUp, { type, ...order, data: renderFollowUp(followUp) });
 }
 
@@ -217,10 +218,8 @@ type EventFields = Static<typeof eventSchema>;
 const eventCheck = Compile(eventSchema);
 
 /** What follows a payment and failed, or lost its key, may have asked for "all that is left". */
-const perhapsWithoutMoney: ReadonlySet<string> = new Set<EventType>([
-  'refund.failed',
-  'capture.failed',
-  'cancellation.failed',
+const perhapsWithoutMoney: ReadonlySet<string | undefined> = new Set<EventType | undefined>([
+  ...followUpKinds.map((kind) => kinds[kind].ends.failed),
   'payment.key_conflict',
 ]);
 

@@ -12,8 +12,8 @@ import {
   type FollowUpDetails,
 } from '@triplock/payments';
 import fc from 'fast-check';
-import { asSent, responseVersion } from '../http/payment.ts';
-import { followUpAsSent } from '../http/follow-up.ts';
+import { asSent, responseVersion } from '../kinds/payment.ts';
+import { followUpAsSent } from '../kinds/follow-up.ts';
 
 /** Any text of that many characters at most, without control characters. */
 const withoutControls = (lengthMax: number) =>

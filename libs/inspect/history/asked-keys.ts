@@ -3,8 +3,7 @@ import {
   isJsonObject,
   parseIdempotencyKey,
   parseStrictJson,
-  validatePaymentRequest,
-  validateFollowUpRequest,
+  transactionContracts,
 } from '@triplock/contracts';
 import {
   type Fingerprint,
@@ -132,20 +131,20 @@ function outcomeOf({ end }: Sent): Outcome {
 
 /** What a request asks for, by the rules of the gateway; nothing when it has to be refused. */
 function readWanted({ kind, method, path, body }: Sent): AskedFor | undefined {
-  if (method !== 'POST' || body === undefined) return undefined;
+  if (kind === 'read' || method !== 'POST' || body === undefined) return undefined;
   const json = parseStrictJson(Buffer.from(body));
   if (json.outcome === 'refused' || !isJsonObject(json.value)) return undefined;
   if (findCardData(json.value, []).length > 0) return undefined;
-  if (kind !== 'read' && isFollowUp(kind)) {
+  if (isFollowUp(kind)) {
     const [, paymentId, asked] = /^\/v1\/payments\/([^/?]+)\/(\w+)$/.exec(path) ?? [];
-    const follows = validateFollowUpRequest(kind, json.value);
+    const follows = transactionContracts[kind].validate(json.value);
     if (asked !== `${kind}s` || follows.outcome === 'invalid') return undefined;
     const fields = { payment: paymentId!, ...follows.body };
     const own = fingerprint({ method, path, body: follows.body });
     return { fingerprint: own, fields, paymentId: paymentId! };
   }
-  const payment = validatePaymentRequest(json.value);
-  if (path !== '/v1/payments' || payment.outcome === 'invalid') return undefined;
+  const payment = transactionContracts[kind].validate(json.value);
+  if (path !== `/v1/${kind}s` || payment.outcome === 'invalid') return undefined;
   return { fingerprint: fingerprint({ method, path, body: payment.body }), fields: payment.body };
 }
 

@@ -1,5 +1,5 @@
 import { followUpEventOf } from '@triplock/contracts';
-import type { FollowUp } from '@triplock/payments';
+import { closesPayment, type FollowUp } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import type { SettleOutcome, StoreIntentOutcome } from '../ledger.ts';
 import { followUpMovement, refuseBadEnd, refuseBadTexts } from '../outcomes.ts';
@@ -153,7 +153,7 @@ async function judge(
   tx: Queryable,
   { kind, txnId }: FollowUpPosting['followUp'],
 ): Promise<Judged | undefined> {
-  if (kind !== 'refund') return (await tx.query<Judged>(sql.reserveClosing, [txnId]))[0];
+  if (closesPayment(kind)) return (await tx.query<Judged>(sql.reserveClosing, [txnId]))[0];
   const [judged] = await tx.query<Judged>(sql.reserveRefund, [txnId, null]);
   if (judged?.decision !== 'remembered') return judged;
   const [remembered] = await tx.query<Remembered>(sql.judgeRemembered, [txnId]);

@@ -15,10 +15,13 @@ import {
   resultOf,
 } from '@triplock/ledger';
 import {
+  closesPayment,
+  followUpKinds,
   isFollowUp,
   type AcceptedFollowUp,
   type Fingerprint,
   type FollowUp,
+  type FollowUpKind,
   type TxnId,
 } from '@triplock/payments';
 import {
@@ -118,7 +121,7 @@ export async function postFollowUp(
         : updateTransaction(refundColumns(changed)),
     );
 
-  const possible = followUp.kind === 'refund' ? judge(rows) : judgeClosing(rows);
+  const possible = closesPayment(accepted.kind) ? judgeClosing(rows) : judge(rows);
   const isBehind = followUp.amount === null && mayFollow.has(possible);
   const decision = isBehind && (await hasEarlier(tx, followUp)) ? 'behind' : possible;
   if (decision === 'waiting' || decision === 'behind') {
@@ -184,12 +187,11 @@ function judgeClosing({ followUp, payment }: FollowUpRows): FollowUpDecision {
 function reserved(rows: FollowUpRows): FollowUpRows {
   const { followUp, payment } = rows;
   if (followUp.amount !== null || payment === undefined) return rows;
-  const isRefund = followUp.kind === 'refund';
   const all = payment.amount_captured ?? payment.amount!;
   const amount = followUp.requested_amount ?? all - payment.refund_reserved;
-  const held = isRefund
-    ? { refund_reserved: payment.refund_reserved + amount }
-    : { closed_by: followUp.txn_id };
+  const held = closesPayment(followUp.kind as FollowUpKind)
+    ? { closed_by: followUp.txn_id }
+    : { refund_reserved: payment.refund_reserved + amount };
   return {
     followUp: { ...followUp, amount, currency: payment.currency, version: followUp.version + 1n },
     payment: { ...payment, ...held, version: payment.version + 1n },
@@ -216,7 +218,8 @@ const mayFollow = new Set<FollowUpDecision>(['reserved', 'amount_exceeds_refunda
  */
 async function hasEarlier(tx: SpannerTransaction, one: TransactionRow): Promise<boolean> {
   const { payment_id, partner_id, created_at, txn_id } = one;
-  const kinds = one.kind === 'refund' ? ['refund'] : ['capture', 'cancellation'];
+  const closes = closesPayment(one.kind as FollowUpKind);
+  const kinds = followUpKinds.filter((kind) => closesPayment(kind) === closes);
   const found = await tx.query(earlierSql, { payment_id, partner_id, created_at, txn_id, kinds });
   return found.length > 0;
 }

@@ -17,7 +17,13 @@ import {
   type SettleRequest,
   UnpostableError,
 } from '@triplock/ledger';
-import { type EventId, isFollowUp, type TxnId } from '@triplock/payments';
+import {
+  closesPayment,
+  type EventId,
+  type FollowUpKind,
+  isFollowUp,
+  type TxnId,
+} from '@triplock/payments';
 import {
   finalColumns,
   insertEntry,
@@ -168,7 +174,7 @@ export function settledRows(
   { result, settledAt, refundId }: Pick<SettleFollowUpRequest, 'result' | 'settledAt' | 'refundId'>,
 ): FollowUpRows {
   const amount = followUp.amount ?? 0n;
-  const isRefund = followUp.kind === 'refund';
+  const isRefund = !closesPayment(followUp.kind as FollowUpKind);
   const isGiven = result.state === 'succeeded';
   return {
     followUp: {

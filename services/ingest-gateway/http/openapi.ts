@@ -8,7 +8,7 @@ import {
   settlementListSchema,
   schemaNameOf,
   settlementSchema,
-  transactionSchemas,
+  transactionContracts,
   webhookDeliveryListSchema,
   webhookBodySchemas,
   webhookDeliverySchema,
@@ -62,7 +62,7 @@ const schemas = {
 function schemasOfTransactions() {
   const each = transactionKinds.flatMap((kind) => {
     const name = schemaNameOf(kind);
-    const { request, accepted, shown } = transactionSchemas[kind];
+    const { request, accepted, shown } = transactionContracts[kind];
     return [
       [`${name}Request`, request],
       [`Accepted${name}`, accepted],

@@ -1,4 +1,4 @@
-import { responseVersion, validateFollowUpRequest } from '@triplock/contracts';
+import { responseVersion, transactionContracts } from '@triplock/contracts';
 import {
   deriveTxnId,
   fingerprint,
@@ -134,7 +134,7 @@ function followUpOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
   const { id: paymentId } = request.params as { id: string };
   if (!isTxnId(paymentId)) throw notFound('payment');
   const key = readKey(request);
-  const validated = validateFollowUpRequest(kind, request.body as JsonValue | undefined);
+  const validated = transactionContracts[kind].validate(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   refuseCardData(request, validated.body);
   const { partnerId } = request;

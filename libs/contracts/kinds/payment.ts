@@ -8,7 +8,6 @@ import {
   type PaymentStatus,
   type PaymentDetails,
 } from '@triplock/payments';
-import { Compile, Type, type Static } from '../schema.ts';
 import {
   amountCaptured,
   amountSchema,
@@ -17,6 +16,7 @@ import {
   description,
   failure,
   nextActionSchema,
+  toldActionSchema,
   paymentMethod,
   paymentStatus,
   returnUrlSchema,
@@ -24,9 +24,17 @@ import {
   txnIdSchema,
   withoutControls,
   type NextAction,
-} from './fields.ts';
-import type { FieldProblem } from './problem.ts';
-import { compileEach, explainBody, fieldProblem, isJsonObject, wanted } from './validation.ts';
+} from '../http/fields.ts';
+import type { FieldProblem } from '../http/problem.ts';
+import {
+  compileEach,
+  explainBody,
+  fieldProblem,
+  isJsonObject,
+  wanted,
+} from '../http/validation.ts';
+import { Compile, Type, type Static } from '../schema.ts';
+import type { KindContract, ValidatedRequest } from './kind.ts';
 
 /** Pairs of metadata. A limit on everything keeps the 202 body and the Kafka record small. */
 const metadataPairsMax = 20;
@@ -80,10 +88,15 @@ export const paymentFields = {
   ...optional,
 };
 
+const requestExamples = [
+  { amount: 1_250, currency: 'EUR', reference: 'week-47' },
+  { amount: 1_251, currency: 'EUR' },
+] as const;
+
 /** The body of `POST /v1/payments`. */
 export const paymentRequestSchema = Type.Object(
   { amount: amountSchema, currency, ...optional },
-  { additionalProperties: false },
+  { additionalProperties: false, examples: requestExamples },
 );
 
 /** The 202 body of `POST /v1/payments`. */
@@ -127,12 +140,31 @@ export const paymentSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/**
- * What validating a body gives: the payment and the value its fingerprint is made of, or why not.
- */
-export type ValidatedPaymentRequest =
-  | { outcome: 'valid'; details: PaymentDetails; body: JsonObject }
-  | { outcome: 'invalid'; errors: readonly FieldProblem[] };
+const { failure: _, provider: __, ...fieldsOfPending } = paymentSchema.properties;
+
+const requiresAction = Type.Object(
+  {
+    ...fieldsOfPending,
+    status: Type.Literal('pending'),
+    next_action: toldActionSchema,
+  },
+  { additionalProperties: false, description: 'the payment, as it waits for its customer' },
+);
+
+const disputed = Type.Object(
+  {
+    ...paymentSchema.properties,
+    dispute: Type.Object(
+      {
+        id: Type.String({ description: 'the id of the dispute at the provider' }),
+        amount: Type.Integer({ minimum: 0, description: 'minor units that are wanted back' }),
+        reason: Type.String({ description: "in the provider's words, such as `fraudulent`" }),
+      },
+      { additionalProperties: false },
+    ),
+  },
+  { additionalProperties: false, description: 'the payment as it is, and the dispute' },
+);
 
 /** The body of `POST /v1/payments` after validation. */
 export type PaymentRequest = Static<typeof paymentRequestSchema>;
@@ -145,7 +177,9 @@ const explain = explainBody(paymentRequestSchema, explainPairs);
  * Checks a body of `POST /v1/payments` against {@link paymentRequestSchema} and names every field
  * that is wrong, unknown or missing (the first 50). `undefined` means that there was no body.
  */
-export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPaymentRequest {
+export function validatePaymentRequest(
+  json: JsonValue | undefined,
+): ValidatedRequest<PaymentDetails> {
   if (request.Check(json)) {
     if (json.capture_method === undefined || json.payment_method !== undefined) {
       return { outcome: 'valid', details: detailsOf(json), body: json };
@@ -157,6 +191,17 @@ export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPa
   }
   return { outcome: 'invalid', errors: explain(json) };
 }
+
+/** What is said of a payment. */
+export const payment = {
+  fields: paymentFields,
+  request: paymentRequestSchema,
+  examples: requestExamples,
+  accepted: acceptedPaymentSchema,
+  shown: paymentSchema,
+  told: { 'payment.requires_action': requiresAction, 'payment.disputed': disputed },
+  validate: validatePaymentRequest,
+} satisfies KindContract<PaymentDetails>;
 
 /** The domain's form of fields that were validated. */
 export function detailsOf(fields: PaymentRequest): PaymentDetails {

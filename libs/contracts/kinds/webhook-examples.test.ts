@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Compile, type TObject } from '../schema.ts';
-import { problemCodes } from './problem.ts';
+import { problemCodes } from '../http/problem.ts';
 
 type Example = { type: string; sequence?: number };
 type Document = {

@@ -13,7 +13,7 @@ import {
   renderPending,
   validatePaymentRequest,
 } from './payment.ts';
-import { parseStrictJson } from './strict-json.ts';
+import { parseStrictJson } from '../http/strict-json.ts';
 
 const least = { amount: 1, currency: 'EUR' };
 

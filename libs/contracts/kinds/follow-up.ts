@@ -1,17 +1,16 @@
 import {
-  followUpKinds,
   type AcceptedFollowUp,
+  type FollowUp,
+  type FollowUpDetails,
   type FollowUpKind,
   type JsonObject,
   type JsonValue,
-  type FollowUp,
-  type FollowUpDetails,
 } from '@triplock/payments';
+import { amountSchema, failure, shownTime, txnIdSchema, withoutControls } from '../http/fields.ts';
+import { explainBody } from '../http/validation.ts';
 import { Compile, Type, type Static, type TObject } from '../schema.ts';
-import { amountSchema, failure, shownTime, txnIdSchema, withoutControls } from './fields.ts';
+import type { KindContract, ValidatedRequest } from './kind.ts';
 import { paymentFields, type AcceptedAnswer } from './payment.ts';
-import type { FieldProblem } from './problem.ts';
-import { explainBody } from './validation.ts';
 
 const amount = Type.Optional(amountSchema);
 const reason = Type.Optional(
@@ -21,68 +20,59 @@ const reason = Type.Optional(
     description: 'a text of at most 200 characters without control characters',
   }),
 );
-type Fields = { amount: typeof amount; reason: typeof reason };
+
+/** What partners may say of what follows a payment: each kind has some, all optional. */
+export const followUpFields = { amount, reason };
+
+/** The body of each after validation: a capture has no reason, a cancellation no amount. */
+export type FollowUpRequest = Static<TObject<typeof followUpFields>>;
 
 /** What a partner asks for by one kind, and what is said of its payment and amount. */
-type AboutKind = { fields: Partial<Fields>; payment: string; amount: string; noAmount: string };
+type About = {
+  fields: Partial<typeof followUpFields>;
+  examples: readonly [JsonObject, JsonObject];
+  payment: string;
+  amount: string;
+  /** What `{}` does. */
+  noAmount: string;
+};
 
-const followUps = {
-  refund: {
-    fields: { amount, reason },
-    payment: 'the id of the payment it gives back',
-    amount: 'minor units; for all that is left, known once the refund is posted',
-    noAmount: 'gives back all that is left of the payment',
-  },
-  capture: {
-    fields: { amount },
-    payment: 'the id of the payment it captures',
-    amount: 'minor units; for all of it, known once the capture is posted',
-    noAmount: 'captures the whole payment',
-  },
-  cancellation: {
-    fields: { reason },
-    payment: 'the id of the payment it cancels',
-    amount: 'minor units that are let go, known once the cancellation is posted',
-    noAmount: 'lets the whole payment go',
-  },
-} as const satisfies Record<FollowUpKind, AboutKind>;
-
-/** What a partner asks for, in requests, records and answers: each has some, all optional. */
-export const followUpFields = eachFollowUp((kind) => followUps[kind].fields as Fields);
-
-/**
- * By kind, the body of `POST /v1/payments/{id}/refunds` and so on, that of its 202, and what `GET`
- * by its id shows.
- */
-export const followUpSchemas = eachFollowUp((kind) => ({
-  request: Type.Object(followUpFields[kind], { additionalProperties: false }),
-  accepted: acceptedSchemaOf(kind),
-  shown: shownSchemaOf(kind),
-}));
-
-/** The same of every kind of follow-up. */
-export function eachFollowUp<Each>(
-  of: (kind: FollowUpKind) => Each,
-): Readonly<Record<FollowUpKind, Each>> {
-  const all = followUpKinds.map((kind) => [kind, of(kind)] as const);
-  return Object.fromEntries(all) as Record<FollowUpKind, Each>;
+/** The contract of a kind: `POST /v1/payments/{id}/refunds` and so on, and `GET` by its id. */
+export function followUpContract(kind: FollowUpKind, about: About): KindContract<FollowUpDetails> {
+  const fields = about.fields as typeof followUpFields;
+  const { examples } = about;
+  const request = Type.Object(fields, { additionalProperties: false, examples });
+  const check = Compile(request);
+  const isOne = (json: JsonValue): json is FollowUpRequest => check.Check(json);
+  const explain = explainBody(request);
+  const validate = (json: JsonValue | undefined): ValidatedRequest<FollowUpDetails> => {
+    // A client that lost its body would otherwise give back or capture everything.
+    if (json === undefined) {
+      const detail = `expected a JSON object; \`{}\` ${about.noAmount}`;
+      return { outcome: 'invalid', errors: [{ pointer: '#', detail }] };
+    }
+    if (!isOne(json)) return { outcome: 'invalid', errors: explain(json) };
+    return { outcome: 'valid', details: followUpDetailsOf(json), body: json };
+  };
+  const accepted = acceptedSchemaOf(kind, fields);
+  const shown = shownSchemaOf(kind, about);
+  return { fields, request, examples, accepted, shown, validate };
 }
 
-function acceptedSchemaOf(kind: FollowUpKind) {
+function acceptedSchemaOf(kind: FollowUpKind, fields: typeof followUpFields) {
   return Type.Object(
     {
       id: txnIdSchema,
       object: Type.Literal(kind),
       payment: txnIdSchema,
       status: Type.Literal('pending'),
-      ...followUpFields[kind],
+      ...fields,
     },
     { additionalProperties: false },
   );
 }
 
-function shownSchemaOf(kind: FollowUpKind) {
-  const about = followUps[kind];
+function shownSchemaOf(kind: FollowUpKind, about: About) {
   return Type.Object(
     {
       id: txnIdSchema,
@@ -102,44 +92,6 @@ function shownSchemaOf(kind: FollowUpKind) {
     },
     { additionalProperties: false },
   );
-}
-
-/**
- * What validating a body gives: what is asked for and the value its fingerprint is made of, or why
- * not.
- */
-export type ValidatedFollowUpRequest =
-  | { outcome: 'valid'; details: FollowUpDetails; body: JsonObject }
-  | { outcome: 'invalid'; errors: readonly FieldProblem[] };
-
-/** The body of each after validation: a capture has no reason, a cancellation no amount. */
-export type FollowUpRequest = Static<TObject<Fields>>;
-
-const requests = eachFollowUp((kind) => {
-  const { request } = followUpSchemas[kind];
-  const check = Compile(request);
-  return {
-    isOne: (json: JsonValue): json is FollowUpRequest => check.Check(json),
-    explain: explainBody(request),
-  };
-});
-
-/**
- * Checks a body of `POST /v1/payments/{id}/refunds`, `…/captures` or `…/cancellations`. `undefined`
- * means that there was no body: that is refused, because a client that lost its body would
- * otherwise give back or capture everything.
- */
-export function validateFollowUpRequest(
-  kind: FollowUpKind,
-  json: JsonValue | undefined,
-): ValidatedFollowUpRequest {
-  const { isOne, explain } = requests[kind];
-  if (json === undefined) {
-    const detail = `expected a JSON object; \`{}\` ${followUps[kind].noAmount}`;
-    return { outcome: 'invalid', errors: [{ pointer: '#', detail }] };
-  }
-  if (isOne(json)) return { outcome: 'valid', details: followUpDetailsOf(json), body: json };
-  return { outcome: 'invalid', errors: explain(json) };
 }
 
 /** The domain's form of fields that were validated. */
