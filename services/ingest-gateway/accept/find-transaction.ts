@@ -1,5 +1,6 @@
 import type { BucketEpoch, PendingRead } from '@triplock/claims';
 import {
+  isFollowUp,
   type AcceptedFollowUp,
   type PartnerId,
   type TransactionKind,
@@ -35,8 +36,8 @@ export type FindOutcome =
 export async function findTransaction(gateway: Gateway, asked: Asked): Promise<FindOutcome> {
   const { claims, recovery, metrics } = gateway;
   const { txnId } = asked;
-  // The record of a refund has the key of its payment, which is not known here.
-  const recordKey = asked.kind === 'payment' ? txnId : undefined;
+  // The record of what follows a payment has that one's key, which is not known here.
+  const recordKey = isFollowUp(asked.kind) ? undefined : txnId;
   const posted = await findPosted(gateway, asked);
   if (posted !== undefined) return showPosted(gateway, posted, asked);
   const claimed = await claims.read(txnId);

@@ -27,8 +27,7 @@ import {
 import type { SealedText, TimeBudget } from '@triplock/runtime';
 import type { Gateway } from '../gateway.ts';
 
-// A kind of payment is one more word in `paymentKinds`, and these functions serve it as they are.
-// Another member of the unions does not compile until each of them has its case.
+// A kind is a payment or follows one: these functions serve every kind of either as they are.
 
 /** What a partner asks to be done once per key. */
 export type Transaction = AcceptedPayment | AcceptedFollowUp;

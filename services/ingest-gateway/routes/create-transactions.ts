@@ -1,15 +1,6 @@
-import { responseVersion, validatePaymentRequest } from '@triplock/contracts';
-import { deriveTxnId, fingerprint, type JsonValue } from '@triplock/payments';
 import { whyInexpressible } from '@triplock/provider';
 import { carriedTraceparent, inSpan, startBudget, traceparentFrom } from '@triplock/runtime';
-import type {
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  FastifySchema,
-  onRequestHookHandler,
-  onResponseHookHandler,
-} from 'fastify';
+import type { FastifyReply, onRequestHookHandler, onResponseHookHandler } from 'fastify';
 import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transaction.ts';
 import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
@@ -22,53 +13,6 @@ import {
   tooBusy,
   tooManyKeys,
 } from '../http/problems.ts';
-import { readKey, refuseCardData } from '../http/request-body.ts';
-import { acceptedResponse, acceptProblems, idempotencyKeyHeader } from './schemas.ts';
-
-const createPayment: FastifySchema = {
-  operationId: 'createPayment',
-  summary: 'Accept a payment',
-  description:
-    'Takes effect once per key. Repeat it with the same key and body as often as you like: the ' +
-    'answer is the same, byte for byte, with `Idempotency-Replayed: true`. What looks like the ' +
-    'number of a payment card, or is named as its security code, is refused and not kept. With a ' +
-    '`payment_method`, so is a currency that the provider does not charge cards in, and an amount ' +
-    'that its unit does not have (KWD takes multiples of 10, MGA of 100).',
-  headers: idempotencyKeyHeader('payment'),
-  body: { $ref: 'PaymentRequest#' },
-  response: {
-    202: acceptedResponse('payment'),
-    ...acceptProblems(),
-  },
-};
-
-/** `POST /v1/payments`. */
-export function addCreateRoutes(app: FastifyInstance, gateway: Gateway): void {
-  app.post(
-    '/v1/payments',
-    { schema: createPayment, ...guardAccepting(gateway, 'payment') },
-    async (request, reply) => create(gateway, paymentOf(request), reply),
-  );
-}
-
-/** @throws Problem when the key or the body is not valid, or could be a card's number. */
-function paymentOf(request: FastifyRequest): Transaction {
-  const key = readKey(request);
-  const validated = validatePaymentRequest(request.body as JsonValue | undefined);
-  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
-  refuseCardData(request, validated.body);
-  const { partnerId } = request;
-  return {
-    kind: 'payment',
-    txnId: deriveTxnId('payment', partnerId, key),
-    partnerId,
-    key,
-    fingerprint: fingerprint({ method: 'POST', path: '/v1/payments', body: validated.body }),
-    responseVersion,
-    acceptedAt: new Date(),
-    details: validated.details,
-  };
-}
 
 /**
  * Accepts what a route has read, once per key, and answers. Nothing is written before

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { transactionContracts } from '@triplock/contracts';
 import { openWebhookDeliveries } from '@triplock/partners';
+import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import type { FastifyInstance } from 'fastify';
 import { addGatewayRoutes } from './gateway-routes.ts';
+import { routesOfKinds } from './kinds/index.ts';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
 import {
@@ -34,32 +37,17 @@ type Trial = Attempt & { effects: { records: bigint; redeliveries: bigint } };
 
 const oneRecord = { records: 1n, redeliveries: 0n };
 
+/** How the route is tried by which a transaction of a kind is made: by the contract's examples. */
+function trialOf(kind: TransactionKind): [route: string, trial: (paymentId: string) => Trial] {
+  const { path } = routesOfKinds[kind].create;
+  const [body, otherBody] = transactionContracts[kind].examples;
+  const trial = { body, otherBody, effects: oneRecord };
+  return [`POST ${path}`, (id) => ({ path: path.replace(':id', id), ...trial })];
+}
+
 /** How each of the others is tried. A route that is new needs a line here, or one above. */
 const trials: Readonly<Record<string, (paymentId: string) => Trial>> = {
-  'POST /v1/payments': () => ({
-    path: '/v1/payments',
-    body: { amount: 100, currency: 'EUR' },
-    otherBody: { amount: 101, currency: 'EUR' },
-    effects: oneRecord,
-  }),
-  'POST /v1/payments/:id/refunds': (id) => ({
-    path: `/v1/payments/${id}/refunds`,
-    body: { amount: 10 },
-    otherBody: { amount: 11 },
-    effects: oneRecord,
-  }),
-  'POST /v1/payments/:id/captures': (id) => ({
-    path: `/v1/payments/${id}/captures`,
-    body: { amount: 10 },
-    otherBody: {},
-    effects: oneRecord,
-  }),
-  'POST /v1/payments/:id/cancellations': (id) => ({
-    path: `/v1/payments/${id}/cancellations`,
-    body: {},
-    otherBody: { reason: 'sold out' },
-    effects: oneRecord,
-  }),
+  ...Object.fromEntries(transactionKinds.map(trialOf)),
   'POST /v1/webhook-deliveries/redeliver': () => ({
     path: '/v1/webhook-deliveries/redeliver',
     body: { since: new Date(Date.now() - 60_000).toISOString() },

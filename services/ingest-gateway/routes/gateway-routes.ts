@@ -4,10 +4,8 @@ import type { Gateway } from '../gateway.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
-import { addCreateRoutes } from './create-transactions.ts';
+import { addKindRoutes } from './kinds/index.ts';
 import { addListRoutes } from './list-transactions.ts';
-import { addReadRoutes } from './read-transactions.ts';
-import { addFollowUpRoutes } from './follow-ups.ts';
 import { addSettlementRoutes } from './settlements.ts';
 import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
@@ -27,9 +25,7 @@ export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
 
 /** Those about transactions of every kind. */
 export function addTransactionRoutes(app: FastifyInstance, gateway: Gateway): void {
-  addCreateRoutes(app, gateway);
-  const read = addReadRoutes(app, gateway);
-  addFollowUpRoutes(app, gateway, read);
+  addKindRoutes(app, gateway);
   addListRoutes(app, gateway);
 }
 

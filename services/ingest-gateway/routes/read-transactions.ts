@@ -1,7 +1,6 @@
-import { txnIdSchema } from '@triplock/contracts';
 import { isTxnId, type PartnerId, type TransactionKind } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
-import type { FastifyInstance, FastifyReply, FastifySchema } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   findTransaction,
@@ -12,23 +11,6 @@ import {
 import { askedOfCustomer, findPosted, isAtRest, type Posted } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { notFound, unknownYet } from '../http/problems.ts';
-import { foundResponse, preferHeader, problems } from './schemas.ts';
-
-/** The id in the path. */
-export const byId = { type: 'object', required: ['id'], properties: { id: txnIdSchema } };
-
-const readPayment: FastifySchema = {
-  operationId: 'readPayment',
-  summary: 'Read a payment',
-  description:
-    'An accepted payment is there at once, `pending` until the ledger has settled it. While its customer has to act, `next_action` says what: send the customer to `redirect_to_url.url`, or give `client_secret` to the provider’s own code in the browser. Whoever has either can act for the customer, so keep them out of logs.',
-  params: byId,
-  headers: preferHeader('payment'),
-  response: {
-    200: foundResponse('payment'),
-    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
-  },
-};
 
 // Each asks the ledger up to four times a second: together a small part of what it can answer. A
 // partner may have as many waiting as are left to others, so that there is always room for one
@@ -38,14 +20,14 @@ const waitingMax = 200;
 /** Answers a read of a transaction of that kind by its id, with `Prefer: wait=N`. */
 export type ReadTransaction = (kind: TransactionKind, reply: FastifyReply) => Promise<FastifyReply>;
 
-/** `GET /v1/payments/{id}`, and how the routes of other kinds read: those that wait are counted. */
-export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTransaction {
+/** Opens what the routes of all kinds read by: those that wait are counted together. */
+export function openReads(app: FastifyInstance, gateway: Gateway): ReadTransaction {
   const { metrics, logger } = gateway;
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
   const waiting = openWaiting(metrics);
 
-  const read: ReadTransaction = async (kind, reply) => {
+  return async (kind, reply) => {
     const { params, headers, partnerId, id: requestId } = reply.request;
     const { id: txnId } = params as { id: string };
     if (!isTxnId(txnId)) throw notFound(kind);
@@ -78,8 +60,6 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
         return outcome satisfies never;
     }
   };
-  app.get('/v1/payments/:id', { schema: readPayment }, (_, reply) => read('payment', reply));
-  return read;
 }
 
 /** Who waits for a payment to come to rest. */

@@ -1,8 +1,11 @@
-import { problemCodes, schemaNameOf, type ProblemCode } from '@triplock/contracts';
+import { problemCodes, schemaNameOf, txnIdSchema, type ProblemCode } from '@triplock/contracts';
 import type { TransactionKind } from '@triplock/payments';
 
 /** What the OpenAPI document says alike of several routes. */
 type What = TransactionKind;
+
+/** The id in the path. */
+export const byId = { type: 'object', required: ['id'], properties: { id: txnIdSchema } };
 
 /** The header of every request that takes effect once per key. */
 export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery' | 'endpoint'): object {
@@ -60,20 +63,29 @@ export function acceptProblems(...more: ProblemCode[]): Record<number, object> {
   );
 }
 
-/** The header by which a read waits. */
-export function preferHeader(what: What): object {
+/** The header by which a read waits, until it is final or something else. */
+export function preferHeader(what: What, orElse = ''): object {
   return {
     type: 'object',
     properties: {
       Prefer: {
         type: 'string',
         description:
-          `\`wait=N\` (RFC 7240, N up to 30 seconds) answers when the ${what} is final${what === 'payment' ? ', or authorised and not captured or cancelled yet, or its customer comes to have something to do,' : ''} or N is over. ` +
+          `\`wait=N\` (RFC 7240, N up to 30 seconds) answers when the ${what} is final${orElse} or N is over. ` +
           'A malformed or larger one is ignored.',
       },
     },
   };
 }
+
+/** What a read by an id can be refused with. */
+export const readProblems = problems(
+  'invalid_request',
+  'unauthorized',
+  'not_found',
+  'internal_error',
+  'unavailable',
+);
 
 /** The 200 of a read. */
 export function foundResponse(what: What): object {

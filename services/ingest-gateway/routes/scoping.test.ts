@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { transactionContracts } from '@triplock/contracts';
 import {
   openSettlements,
   openWebhookDeliveries,
   openWebhookEndpoints,
   parseWebhookKeys,
 } from '@triplock/partners';
-import { deriveId } from '@triplock/payments';
+import { deriveId, isFollowUp, transactionKinds, type TransactionKind } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import { testWebhookKeys } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
 import { addGatewayRoutes, describeGateway } from './gateway-routes.ts';
+import { routesOfKinds } from './kinds/index.ts';
 
 /** How a route is asked, and what its owner and another partner get under the same URL and key. */
 type Scope = {
@@ -33,37 +35,28 @@ const ofEndpoint = (rest = '') => {
     `/v1/webhook-endpoints/${id}${rest}`;
 };
 
+/** One of a kind is made and read by its id; what follows acme's payment is nobody else's to do. */
+function scopesOf(kind: TransactionKind): [route: string, scope: Scope][] {
+  const { create, read } = routesOfKinds[kind];
+  const { fields, examples } = transactionContracts[kind];
+  const body = { ...examples[0], ...('reference' in fields && { reference }) };
+  const documented = (path: string) => path.replace(':id', '{id}');
+  const path = (owned: Readonly<Record<string, string>>) => read.path.replace(':id', owned[kind]!);
+  const stranger = isFollowUp(kind) ? 404 : 202;
+  return [
+    [`POST ${documented(create.path)}`, { body, owner: 202, stranger }],
+    [`GET ${documented(read.path)}`, { path, owner: 200, stranger: 404 }],
+  ];
+}
+
 /**
  * Every route of the OpenAPI document, in the order in which acme asks: what it makes, it reads. A
  * route that is new needs a line here.
  */
 const scopes: Readonly<Record<string, Scope>> = {
-  'POST /v1/payments': {
-    body: { amount: 5, currency: 'EUR', reference },
-    owner: 202,
-    stranger: 202,
-  },
+  ...Object.fromEntries(transactionKinds.flatMap(scopesOf)),
   'GET /v1/payments': { owner: 200, stranger: 200 },
-  'GET /v1/payments/{id}': { owner: 200, stranger: 404 },
-  'POST /v1/payments/{id}/refunds': { body: { amount: 1 }, owner: 202, stranger: 404 },
   'GET /v1/payments/{id}/refunds': { owner: 200, stranger: 404 },
-  'GET /v1/refunds/{id}': {
-    path: ({ refund }) => `/v1/refunds/${refund}`,
-    owner: 200,
-    stranger: 404,
-  },
-  'POST /v1/payments/{id}/captures': { body: { amount: 1 }, owner: 202, stranger: 404 },
-  'GET /v1/captures/{id}': {
-    path: ({ capture }) => `/v1/captures/${capture}`,
-    owner: 200,
-    stranger: 404,
-  },
-  'POST /v1/payments/{id}/cancellations': { body: {}, owner: 202, stranger: 404 },
-  'GET /v1/cancellations/{id}': {
-    path: ({ cancellation }) => `/v1/cancellations/${cancellation}`,
-    owner: 200,
-    stranger: 404,
-  },
   'GET /v1/settlements': { path: () => `/v1/settlements?date=${day}`, owner: 200, stranger: 200 },
   'GET /v1/settlements/{date}.csv': {
     path: () => `/v1/settlements/${day}.csv`,

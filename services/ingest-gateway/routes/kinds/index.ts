@@ -1,0 +1,32 @@
+import { transactionKinds, type TransactionKind } from '@triplock/payments';
+import type { FastifyInstance } from 'fastify';
+import type { Gateway } from '../../gateway.ts';
+import { create, guardAccepting } from '../create-transactions.ts';
+import { openReads } from '../read-transactions.ts';
+import { cancellation } from './cancellation.ts';
+import { capture } from './capture.ts';
+import type { KindRoutes } from './kind.ts';
+import { payment } from './payment.ts';
+import { refund } from './refund.ts';
+
+/** The routes of each kind of transaction. */
+export const routesOfKinds: Readonly<Record<TransactionKind, KindRoutes>> = {
+  payment,
+  refund,
+  capture,
+  cancellation,
+};
+
+/** Adds the routes by which a transaction of every kind is made, and read by its id. */
+export function addKindRoutes(app: FastifyInstance, gateway: Gateway): void {
+  const read = openReads(app, gateway);
+  for (const kind of transactionKinds) {
+    const { create: creates, read: reads, transactionOf } = routesOfKinds[kind];
+    app.post(
+      creates.path,
+      { schema: creates.schema, ...guardAccepting(gateway, kind) },
+      async (request, reply) => create(gateway, transactionOf(request), reply),
+    );
+    app.get(reads.path, { schema: reads.schema }, (_, reply) => read(kind, reply));
+  }
+}
