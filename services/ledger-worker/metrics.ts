@@ -1,5 +1,5 @@
 import type { WakeOutcome } from '@triplock/ledger';
-import { followUpKinds, type FollowUpKind } from '@triplock/payments';
+import { followUpKinds } from '@triplock/payments';
 import type { ProviderCall } from '@triplock/provider';
 import {
   Counter,
@@ -12,6 +12,7 @@ import {
   type Registry,
 } from '@triplock/runtime';
 import { groupJoins } from '@triplock/transport';
+import { followUpOutcomes } from './kinds/outcomes.ts';
 
 /** What one attempt to charge or give back came to. */
 export type AttemptOutcomeName =
@@ -171,21 +172,6 @@ function recordMetrics(registry: Registry): RecordMetrics {
     }),
   };
 }
-
-/** What a refund, capture or cancellation comes to, each by a name of its own. */
-export const followUpOutcomes = {
-  refund: { succeeded: 'refunded', failed: 'refund-failed', waiting: 'refund-waiting' },
-  capture: { succeeded: 'captured', failed: 'capture-failed', waiting: 'capture-waiting' },
-  cancellation: {
-    succeeded: 'cancelled',
-    failed: 'cancellation-failed',
-    waiting: 'cancellation-waiting',
-  },
-} as const satisfies Record<FollowUpKind, Record<'succeeded' | 'failed' | 'waiting', string>>;
-
-/** The names of such ends. */
-export type FollowUpOutcomeName<End extends 'succeeded' | 'failed' | 'waiting'> =
-  (typeof followUpOutcomes)[FollowUpKind][End];
 
 const recordOutcomes = {
   posted: 0,

@@ -1,9 +1,9 @@
 import type { DueTransaction } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
-import { carryOut } from './kinds/capture.ts';
-import { postFollowUp } from './kinds/refund.ts';
+import { carryOut } from './kinds/index.ts';
 import { chargePayment } from './kinds/payment.ts';
+import { postFollowUp } from './batch/follow-ups.ts';
 import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './batch/in-flight.ts';
 import { bookTransferOf } from './batch/posting.ts';
 import { recallRefunds } from './recalling.ts';

@@ -10,7 +10,8 @@ import {
   type TopicRetention,
 } from '@triplock/transport';
 import type { Ahead } from './ahead.ts';
-import { followUpOutcomes, type WorkerMetrics } from '../metrics.ts';
+import { followUpOutcomes } from '../kinds/outcomes.ts';
+import type { WorkerMetrics } from '../metrics.ts';
 import type { RecordOutcome } from './posting.ts';
 import { settleBatch } from './settling.ts';
 import type { Worker } from '../worker.ts';
@@ -85,9 +86,12 @@ const usual: ReadonlySet<RecordOutcome['outcome']> = new Set([
 
 const messages: Readonly<Partial<Record<RecordOutcome['outcome'], string>>> = {
   'handed-over': 'transactions are pending, their work goes on',
-  'refund-waiting': 'refunds wait for their payments',
-  'capture-waiting': 'captures wait for their payments',
-  'cancellation-waiting': 'cancellations wait for their payments',
+  ...Object.fromEntries(
+    followUpKinds.map((kind) => [
+      followUpOutcomes[kind].waiting,
+      `${kind}s wait for their payments`,
+    ]),
+  ),
 };
 
 // Enough ids to follow one up; a replay of a whole topic would fill the log with the others.

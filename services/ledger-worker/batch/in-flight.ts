@@ -2,15 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { UnpostableError, UnreadableRowError } from '@triplock/ledger';
 import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
-import { carryOut } from '../kinds/capture.ts';
+import type { FollowUpToDo } from '../kinds/follow-up.ts';
+import { carryOut } from '../kinds/index.ts';
+import { followUpOutcomes, type FollowUpOutcomeName } from '../kinds/outcomes.ts';
 import { chargePayment } from '../kinds/payment.ts';
-import {
-  followUpOutcomes,
-  type AttemptOutcomeName,
-  type FollowUpOutcomeName,
-  type StuckReason,
-} from '../metrics.ts';
-import type { FollowUpToDo } from '../kinds/refund.ts';
+import type { AttemptOutcomeName, StuckReason } from '../metrics.ts';
 import type { AttemptOutcome, Stuck, Worker } from '../worker.ts';
 
 /**

@@ -16,7 +16,8 @@ import {
   type OpenSpan,
 } from '@triplock/runtime';
 import type { ReceivedRecord, Refusal } from '@triplock/transport';
-import type { FollowUpOutcomeName, WorkerMetrics } from '../metrics.ts';
+import type { FollowUpOutcomeName } from '../kinds/outcomes.ts';
+import type { WorkerMetrics } from '../metrics.ts';
 
 /** A record of a payment, as it is to be posted, and the span in which it is taken to its end. */
 export type PaymentRecord = { record: ReceivedRecord; posting: Posting; span: OpenSpan };

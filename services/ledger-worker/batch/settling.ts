@@ -2,8 +2,9 @@ import { RowLockedError } from '@triplock/ledger';
 import { isFinal, type EventId } from '@triplock/payments';
 import { annotateSpan } from '@triplock/runtime';
 import type { ReceivedRecord, RecordBatch } from '@triplock/transport';
+import { postFollowUps, type PostedFollowUp, type FollowUpPostResult } from './follow-ups.ts';
 import { finishForBatch, reportStuck, unlessStuck } from './in-flight.ts';
-import { followUpOutcomes } from '../metrics.ts';
+import { followUpOutcomes } from '../kinds/outcomes.ts';
 import {
   decodeRecords,
   isBookTransfer,
@@ -14,7 +15,6 @@ import {
   type PostResult,
   type RecordOutcome,
 } from './posting.ts';
-import { postFollowUps, type PostedFollowUp, type FollowUpPostResult } from '../kinds/refund.ts';
 import type { Worker } from '../worker.ts';
 
 /**

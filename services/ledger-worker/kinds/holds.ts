@@ -1,7 +1,6 @@
 import { canceledBy, type AuthorizeRequest } from '@triplock/ledger';
-import type { Payment, Settlement } from '@triplock/payments';
-import type { IntentOutcome } from '@triplock/provider';
-import { capturedByHand } from './capture.ts';
+import type { Payment, Settlement, TxnId } from '@triplock/payments';
+import type { IntentOutcome, Unknown } from '@triplock/provider';
 import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /** A pending card payment as it was read, and whose request it was. */
@@ -74,6 +73,21 @@ export async function capturedBefore(worker: Worker, held: CardPayment): Promise
   const row = await worker.ledger.find(txnId);
   if (row?.version !== version) return { outcome: 'taken-over', state: row?.state ?? 'pending' };
   return capturedByHand(txnId);
+}
+
+/** What a payment waits for that was captured at the provider, and by no capture of ours. */
+function capturedByHand(txnId: TxnId): AttemptOutcome {
+  const error = new Error(
+    `payment ${txnId} was captured at the provider and by no capture of ours`,
+  );
+  const because: Unknown = {
+    outcome: 'unknown',
+    error,
+    kept: false,
+    sent: true,
+    untilMended: true,
+  };
+  return { outcome: 'unknown', because };
 }
 
 /**

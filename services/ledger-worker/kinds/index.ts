@@ -1,0 +1,18 @@
+import type { FollowUpKind } from '@triplock/payments';
+import type { AttemptOutcome, Worker } from '../worker.ts';
+import { cancellation } from './cancellation.ts';
+import { capture } from './capture.ts';
+import type { CarryOut, FollowUpToDo } from './follow-up.ts';
+import { refund } from './refund.ts';
+
+/** What the provider is asked for by each kind that follows a payment. */
+const dialogues: Readonly<Record<FollowUpKind, CarryOut>> = {
+  refund,
+  capture,
+  cancellation,
+};
+
+/** Has the provider do what follows a payment, once, and settles it. */
+export function carryOut(worker: Worker, given: FollowUpToDo): Promise<AttemptOutcome> {
+  return dialogues[given.followUp.kind](worker, given);
+}
