@@ -1,4 +1,5 @@
 import { count, formatSpan } from '@triplock/command';
+import { transactionContracts } from '@triplock/contracts';
 import { formatMoney, type FollowUpKind, type PaymentKind, type TxnId } from '@triplock/payments';
 import { readRecords, type RecordsSeen } from '@triplock/inspect';
 import {
@@ -21,10 +22,12 @@ export type Order = { partner: Partner; key: string; body: PaymentBody; kind?: P
  */
 export type Accepted = Order & { id: TxnId; answer: Answer; sentAt: Date; unsure: number };
 
-/** An order that nobody has seen before. */
-export function newOrder(system: System, scenario: string): Order {
-  const body = { amount: 2_500, currency: 'EUR', reference: scenario };
-  return { partner: system.partner('acme'), key: newKey(scenario), body };
+/** An order that nobody has seen before; of another kind as its contract shows one. */
+export function newOrder(system: System, scenario: string, kind: PaymentKind = 'payment'): Order {
+  const [example] = transactionContracts[kind].examples;
+  const ours = { amount: 2_500, currency: 'EUR', reference: scenario };
+  const body = kind === 'payment' ? ours : (example as PaymentBody);
+  return { partner: system.partner('acme'), key: newKey(scenario), body, kind };
 }
 
 /** The same for a card, one that the provider accepts unless told otherwise. */

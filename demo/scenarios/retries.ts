@@ -7,6 +7,7 @@ import {
   promiseOneEffect,
   untilDelivered,
 } from '../effects.ts';
+import { paymentKinds, type PaymentKind } from '@triplock/payments';
 import { pauseAt } from '../faults.ts';
 import {
   askAgain,
@@ -34,14 +35,22 @@ export const retry: Scenario = {
   run: sendAgain,
 };
 
+/** Every kind of payment is sent twice: the guards know it by its id alone, whatever it is. */
 async function sendAgain(system: System): Promise<Observation> {
-  const first = await sendFirst(system, newOrder(system, 'retry'));
+  const seen: Observation[] = [];
+  for (const kind of paymentKinds) seen.push(await sendOneAgain(system, kind));
+  const [one] = seen;
+  return { ...one!, ids: seen.flatMap(({ ids }) => ids) };
+}
+
+async function sendOneAgain(system: System, kind: PaymentKind): Promise<Observation> {
+  const first = await sendFirst(system, newOrder(system, 'retry', kind));
   const { again, other } = await askAgain(system, first);
   promiseReplay(first, again);
   promiseReused(first, other);
 
   const seen = await untilDelivered(system, first.id);
-  promiseOneEffect(first.id, seen);
+  promiseOneEffect(first.id, seen, kind);
   const records = await promiseOneRecord(system, first);
   const claim = await system.claims.look(first.id);
   const left = describeLifetime(claim);

@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { Agent, createServer, request as httpRequest } from 'node:http';
 import type { Endpoints } from '@triplock/launcher';
 import type { HistoryRecorder } from '@triplock/inspect';
-import { followUpKinds } from '@triplock/payments';
+import { followUpKinds, paymentKinds } from '@triplock/payments';
 import { eventually } from '@triplock/testing';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -99,9 +99,11 @@ type RecordedRequest = {
 function kindOf({ method = 'GET', path }: PartnerRequest) {
   if (method === 'GET') return 'read';
   if (method !== 'POST') return undefined;
-  if (path === '/v1/payments') return 'payment';
+  const [, made] = /^\/v1\/(\w+)s$/.exec(path) ?? [];
   const [, follows] = /^\/v1\/payments\/[^/]+\/(\w+)s$/.exec(path) ?? [];
-  return followUpKinds.find((kind) => kind === follows);
+  return (
+    paymentKinds.find((kind) => kind === made) ?? followUpKinds.find((kind) => kind === follows)
+  );
 }
 
 /** Sends a request between its two lines; one that fails leaves it unknown what came of it. */

@@ -2,7 +2,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { describeGateway } from '@triplock/ingest-gateway/generated';
-import { filesOfServices, filesOfStores, type GeneratedFile } from '@triplock/launcher';
+import {
+  filesOfKinds,
+  filesOfServices,
+  filesOfStores,
+  type GeneratedFile,
+} from '@triplock/launcher';
 import { dashboardFiles } from '@triplock/observability';
 import { description } from '@triplock/console/generated';
 
@@ -11,7 +16,9 @@ const root = resolve(import.meta.dirname, '../..');
 /** Every file that is generated, or of which a part is, as it is to be. */
 export async function generatedFiles(): Promise<GeneratedFile[]> {
   return [
-    ...(await Promise.all([...filesOfServices(), ...filesOfStores()].map(formatted))),
+    ...(await Promise.all(
+      [...filesOfServices(), ...filesOfStores(), ...filesOfKinds()].map(formatted),
+    )),
     ...dashboardFiles().map(({ path, text }) => ({ path: relative(root, path), text })),
     { path: 'docs/openapi.json', text: await describeGateway() },
     { path: 'docs/console-openapi.json', text: `${JSON.stringify(description, undefined, 2)}\n` },

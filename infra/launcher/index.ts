@@ -35,7 +35,7 @@ export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { checkOut, type Checkout, linkPackages, upgradableFrom } from './packages.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
 export { type CrashPointName, declarations, type ServiceName } from './services.ts';
-export { filesOfServices, filesOfStores, type GeneratedFile } from './generated.ts';
+export { filesOfKinds, filesOfServices, filesOfStores, type GeneratedFile } from './generated.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';

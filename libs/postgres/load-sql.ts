@@ -28,7 +28,7 @@ function readSql(moduleUrl: string, file: string, lists: ColumnLists): string {
 
 const nameLine = /^-- name: (\w+)$/m;
 /** Where a part begins or ends that `npm run generate` writes: no part of any statement. */
-const markLine = /^-- --- .*\n/gm;
+const markLine = /^ *-- --- .*\n/gm;
 
 /**
  * The statements of a text that holds several, by their names; none of one that names none.

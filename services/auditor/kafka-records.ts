@@ -147,7 +147,15 @@ function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {
 
 /** What a record is counted as. */
 function whatIs(decoded: DecodedRecord): AcceptedRecordName {
-  return decoded.outcome === 'follow-up' ? decoded.followUp.kind : decoded.outcome;
+  switch (decoded.outcome) {
+    case 'payment':
+      return decoded.payment.kind;
+    case 'follow-up':
+      return decoded.followUp.kind;
+    case 'refused':
+      return 'refused';
+  }
+  return decoded satisfies never;
 }
 
 function paymentRow(payment: AcceptedPayment) {

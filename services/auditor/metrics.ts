@@ -1,5 +1,5 @@
 import type { RecordRefusal } from '@triplock/contracts';
-import type { FollowUpKind } from '@triplock/payments';
+import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import { Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
 import { groupJoins } from '@triplock/transport';
 
@@ -19,7 +19,12 @@ export type ReadingMetrics = {
 };
 
 /** What a record of the accepted topic is: a request, or `refused`, which is none. */
-export type AcceptedRecordName = 'payment' | FollowUpKind | 'refused';
+export type AcceptedRecordName = TransactionKind | 'refused';
+
+const noneOfEachKind = Object.fromEntries(transactionKinds.map((kind) => [kind, 0])) as Record<
+  TransactionKind,
+  0
+>;
 
 /** What the auditor measures of its audits. */
 export type AuditMetrics = {
@@ -77,7 +82,7 @@ function readingMetrics(registry: Registry): ReadingMetrics {
       name: 'triplock_auditor_accepted_records_total',
       help: 'Records of the accepted topic, by what each is.',
       label: 'outcome',
-      values: { payment: 0, refund: 0, capture: 0, cancellation: 0, refused: 0 },
+      values: { ...noneOfEachKind, refused: 0 },
       registers,
     }),
     recordsSeconds: new Durations({

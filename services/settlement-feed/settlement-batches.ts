@@ -1,5 +1,6 @@
 import type { PaymentEvent } from '@triplock/contracts';
 import type { Effect } from '@triplock/inbox';
+import { kinds, type EventType } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 
 const addToBatchesSql = loadSql(import.meta.url, 'sql/add-to-batches.sql');
@@ -19,32 +20,20 @@ export const addToBatches: Effect<PaymentEvent> = async (tx, events) => {
     moving.map((event) => event.partner_id),
     moving.map(dayOf),
     moving.map((event) => event.data['currency']),
-    moving.map((event) => event.type === 'refund.succeeded'),
+    moving.map(({ type }) => movements.get(type) === 'given back'),
     moving.map((event) => event.data['amount']),
   ]);
 };
 
+/** What the end of a transaction adds to: by its event, of the kinds that are settled. */
+const movements = new Map<EventType | undefined, 'paid' | 'given back'>(
+  Object.values(kinds).flatMap(({ settlement, ends }) =>
+    settlement === undefined ? [] : [[ends.succeeded, settlement] as const],
+  ),
+);
+
 function movesMoney({ type }: PaymentEvent): boolean {
-  switch (type) {
-    case 'payment.succeeded':
-    case 'capture.succeeded':
-    case 'refund.succeeded':
-      return true;
-    case 'payment.failed':
-    case 'payment.requires_action':
-    case 'payment.disputed':
-    case 'payment.authorized':
-    case 'payment.captured':
-    case 'payment.canceled':
-    case 'capture.failed':
-    case 'cancellation.succeeded':
-    case 'cancellation.failed':
-    case 'refund.failed':
-    case 'payment.key_conflict':
-      return false;
-    default:
-      return type satisfies never;
-  }
+  return movements.has(type);
 }
 
 /** An event's time is in UTC. */

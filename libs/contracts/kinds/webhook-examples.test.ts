@@ -20,8 +20,9 @@ const document = JSON.parse(read('openapi.json')) as Document;
 
 /** What the page shows of each event: a text that begins with its type. */
 function examples(): Example[] {
-  const [, shown = ''] = /^```json\n([^]*?)^```$/m.exec(page) ?? [];
-  return shown.split(/^(?=\{"type")/m).map((text) => JSON.parse(text) as Example);
+  const blocks = [...page.matchAll(/^```json\n(\{"type"[^]*?)^```$/gm)];
+  const texts = blocks.flatMap(([, shown = '']) => shown.split(/^(?=\{"type")/m));
+  return texts.map((text) => JSON.parse(text) as Example);
 }
 
 /** The schema with what it refers to in its place. */

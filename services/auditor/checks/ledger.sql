@@ -109,10 +109,9 @@ FROM auditor.settled_between($1, $2)
 WHERE txn_id <> auditor.derive_id(kind, partner_id, idempotency_key)
 
 -- name: entry_differs_from_ledger
--- Transactions that moved other money than they say: one that succeeded moves its amount once, into
--- the partner's payable funds or, for a refund, back to where its payment's came from, and any
--- other moves nothing; nor does a cancellation, and the money of a payment that was captured is its
--- capture's. A transaction has one entry at most.
+-- Transactions that moved other money than they say: one that succeeded moves its amount once,
+-- between the accounts that its kind says (kinds), unless that says none; any other moves nothing.
+-- A transaction has one entry at most.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM auditor.settled_between($1, $2) AS transactions
 LEFT JOIN auditor.entries_of($1, $2) AS entries USING (txn_id)
@@ -123,22 +122,33 @@ LEFT JOIN LATERAL (
   SELECT * FROM ledger.entries
   WHERE entries.txn_id = coalesce(payments.closed_by, transactions.payment_id) OFFSET 0
 ) AS paid ON true
-WHERE (entries.txn_id IS NOT NULL)
-    <> (transactions.state = 'succeeded' AND transactions.kind <> 'cancellation')
+WHERE (entries.txn_id IS NOT NULL) <> (
+    transactions.state = 'succeeded'
+    -- --- kinds that move nothing, by npm run generate
+    AND transactions.kind <> 'cancellation'
+    -- --- end of kinds that move nothing
+  )
   OR entries.txn_id IS NOT NULL AND (
     entries.amount, entries.currency, entries.debit_account, entries.credit_account
   ) IS DISTINCT FROM (
     transactions.amount,
     transactions.currency,
     CASE transactions.kind
+      -- --- debits, by npm run generate
+      WHEN 'payment' THEN coalesce('provider.' || transactions.provider, transactions.partner_id) || ':clearing'
       WHEN 'refund' THEN paid.credit_account
-      ELSE coalesce(
-        'provider.' || coalesce(transactions.provider, payments.provider), transactions.partner_id
-      ) || ':clearing'
+      WHEN 'capture' THEN
+        coalesce(
+          'provider.' || coalesce(transactions.provider, payments.provider), transactions.partner_id
+        ) || ':clearing'
+      -- --- end of debits
     END,
     CASE transactions.kind
+      -- --- credits, by npm run generate
+      WHEN 'payment' THEN transactions.partner_id || ':payable'
       WHEN 'refund' THEN paid.debit_account
-      ELSE transactions.partner_id || ':payable'
+      WHEN 'capture' THEN transactions.partner_id || ':payable'
+      -- --- end of credits
     END
   )
 

@@ -1,14 +1,12 @@
-import type { Way } from '@triplock/pipeline';
+import { transactionKinds } from '@triplock/payments';
+import type { CounterSource, Way } from '@triplock/pipeline';
 
 /** What the gateway tells of a payment's way. */
 export const way = {
   counters: {
-    accepted: [
-      ['triplock_gateway_payments_total', 'accepted'],
-      ['triplock_gateway_refunds_total', 'accepted'],
-      ['triplock_gateway_captures_total', 'accepted'],
-      ['triplock_gateway_cancellations_total', 'accepted'],
-    ],
+    accepted: transactionKinds.map(
+      (kind): CounterSource => [`triplock_gateway_${kind}s_total`, 'accepted'],
+    ),
   },
   gauges: {},
   hop: {

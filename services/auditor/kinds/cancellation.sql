@@ -1,0 +1,1 @@
+-- A cancellation moves nothing.
