@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { formatFiles, generateFiles, type GeneratorCallback, type Tree } from '@nx/devkit';
-import { insertAll } from './insertions.ts';
 import { refuseName } from './names.ts';
-import { dependOn, factsOf, listings, settle } from './service.ts';
+import { dependOn, factsOf, list, settle } from './service.ts';
 
 const templates = join(import.meta.dirname, 'templates', 'consumer');
 
@@ -12,7 +11,7 @@ const templates = join(import.meta.dirname, 'templates', 'consumer');
  * is in its folder. Its name is one word, because it is also that of its schema, role, metrics and
  * crash points.
  *
- * @throws RefusedName when the name is taken or not a name, LostAnchor when the list of services
+ * @throws RefusedName when the name is taken or not a name, LostList when the list of services
  * reads otherwise; nothing is written then.
  */
 export async function consumer(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
@@ -20,7 +19,7 @@ export async function consumer(tree: Tree, { name }: { name: string }): Promise<
   const facts = factsOf(tree, name);
   const title = `${name[0]!.toUpperCase()}${name.slice(1)}`;
   generateFiles(tree, templates, `services/${name}`, { ...facts, title });
-  insertAll(tree, listings(facts));
+  list(tree, facts);
   dependOn(tree, name);
   await formatFiles(tree);
   return () => {

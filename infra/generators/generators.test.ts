@@ -12,14 +12,14 @@ import { tmpdir } from 'node:os';
 import { join, resolve, dirname } from 'node:path';
 import { test } from 'node:test';
 import { spawnSync } from 'node:child_process';
-import { declarations, filesOfServices } from '@triplock/launcher';
+import { declarations, filesOfKinds, filesOfServices } from '@triplock/launcher';
 import { format, resolveConfig } from 'prettier';
 import ts from 'typescript';
 import type { Tree } from '@nx/devkit';
 import { createTree } from '@nx/devkit/testing';
 import { formatted, generatedFiles, staleFiles } from './generated.ts';
 import { consumer } from './consumer.ts';
-import { LostAnchor } from './insertions.ts';
+import { addToList, LostList } from './lists.ts';
 import { codeWords } from './names.mjs';
 import { RefusedName } from './names.ts';
 import { remove } from './remove.ts';
@@ -158,7 +158,7 @@ for (const [kind, generate] of Object.entries({ consumer, service })) {
     const tree = repository();
     tree.write('infra/launcher/services.ts', 'export const pipeline = [];\n');
     const naming = (error: Error) =>
-      error instanceof LostAnchor && error.message.startsWith('infra/launcher/services.ts has no');
+      error instanceof LostList && error.message.startsWith('infra/launcher/services.ts has no');
     await assert.rejects(generate(tree, { name: 'somepiece' }), naming);
   });
 }
@@ -258,64 +258,51 @@ test('what is no name for a fork, or taken, is refused and nothing is written', 
   }
 });
 
-/** The files that lines go into, as they are in this repository. */
-const edited = [
-  'libs/payments/identity.ts',
-  'libs/payments/money.ts',
-  'libs/contracts/index.ts',
-  'libs/contracts/http/transaction.ts',
-  'libs/contracts/kafka/accepted-record.ts',
-  'services/ingest-gateway/routes/gateway-routes.ts',
-  'services/ingest-gateway/routes/every-route-claims.test.ts',
-  'services/ingest-gateway/routes/scoping.test.ts',
-  'services/auditor/checks/ledger.sql',
-  'docs/observability.md',
-  'docs/partners.md',
-  'demo/scenarios/all.ts',
-  'demo/run-scenario.test.ts',
+/** The lists that a kind stands in, as they are in this repository. */
+const lists = [
+  'libs/payments/kinds/index.ts',
+  'libs/contracts/kinds/index.ts',
+  'services/ingest-gateway/routes/kinds/index.ts',
 ];
 
 function workspace(): Tree {
   const tree = createTree();
-  // Anchors are text as it is formatted here.
   tree.write('.prettierrc', '{ "singleQuote": true, "printWidth": 100 }\n');
-  for (const file of edited) tree.write(file, readFileSync(join(root, file)));
+  for (const file of lists) tree.write(file, readFileSync(join(root, file)));
   return tree;
 }
 
 const changedPaths = (tree: Tree) => tree.listChanges().map(({ path }) => path);
 
-test('a kind is one more word in every list, beside those that are there', async () => {
+test('a kind is one more line in each list, behind those that are there', async () => {
   const tree = workspace();
-  const effect = 'services/somepiece/effect.ts';
-  tree.write(effect, `function f() {\n  switch (type) {\n    case 'payment.failed':\n  }\n}\n`);
   await transaction(tree, { name: 'tryone' });
   await transaction(tree, { name: 'trytwo' });
-  const identity = tree.read('libs/payments/identity.ts', 'utf8')!;
-  assert.match(identity, /paymentKinds = \['payment', .*'tryone', 'trytwo'\] as const/);
-  const schemas = tree.read('libs/contracts/http/transaction.ts', 'utf8')!;
-  assert.match(schemas, /request: tryoneRequestSchema,[^]+request: trytwoRequestSchema,/);
-  assert.match(tree.read('libs/payments/money.ts', 'utf8')!, /case 'tryone':[^]+case 'trytwo':/);
-  assert.match(tree.read(effect, 'utf8')!, /case 'trytwo\.failed':\s+case 'payment\.failed':/);
-  const checks = tree.read('services/auditor/checks/ledger.sql', 'utf8')!;
-  assert.equal(checks.match(/WHEN 'tryone' THEN transactions\.partner_id/g)?.length, 2);
+  for (const file of lists) {
+    const text = tree.read(file, 'utf8')!;
+    assert.match(text, /cancellation,\n {2}tryone,\n {2}trytwo,\n\}/, file);
+    assert.match(text, /^import \{ tryone \} from '\.\/tryone\.ts';$/m, file);
+  }
 });
 
-test('its own files speak of nothing but it', async () => {
+test('its own files speak of nothing but it, and no other file changes', async () => {
   const tree = workspace();
-  const before = changedPaths(tree);
-  await transaction(tree, { name: 'tryone' });
-  const files = changedPaths(tree).filter((path) => !before.includes(path));
-  assert.deepEqual(files.sort(), [
-    'demo/scenarios/tryones.ts',
-    'libs/contracts/http/tryone.test.ts',
-    'libs/contracts/http/tryone.ts',
-    'services/auditor/tryones.test.ts',
-    'services/ingest-gateway/routes/tryones.test.ts',
-    'services/ingest-gateway/routes/tryones.ts',
-    'services/ledger-worker/tryones.test.ts',
+  const before = new Set(changedPaths(tree));
+  const files = [...(await written(tree, () => transaction(tree, { name: 'tryone' }))).keys()];
+  const own = files.filter((path) => !before.has(path));
+  assert.deepEqual(files.filter((path) => before.has(path)).sort(), lists.toSorted());
+  assert.deepEqual(own.sort(), [
+    'libs/contracts/kinds/tryone.test.ts',
+    'libs/contracts/kinds/tryone.ts',
+    'libs/contracts/kinds/tryone.webhooks.json',
+    'libs/payments/kinds/tryone.ts',
+    'services/auditor/kinds/tryone.sql',
+    'services/auditor/kinds/tryone.test.ts',
+    'services/ingest-gateway/routes/kinds/tryone.test.ts',
+    'services/ingest-gateway/routes/kinds/tryone.ts',
+    'services/ledger-worker/kinds/tryone.test.ts',
   ]);
-  for (const file of files) {
+  for (const file of own) {
     const text = tree.read(file, 'utf8')!;
     assert.doesNotMatch(text, /<%|__name__/, file);
     for (const [, path] of text.matchAll(/from '(\.[^']+)'/g)) {
@@ -325,18 +312,57 @@ test('its own files speak of nothing but it', async () => {
   }
 });
 
-test('a file in which it is not clear where a line belongs is named', async () => {
-  for (const file of edited) {
+test('a list that is not where it was is named', async () => {
+  for (const file of lists) {
     const tree = workspace();
     tree.write(file, '// somebody else was here\n');
     await assert.rejects(transaction(tree, { name: 'tryone' }), (error) => {
-      return error instanceof LostAnchor && error.message.startsWith(`${file} has no `);
+      return error instanceof LostList && error.message.startsWith(`${file} has no `);
     });
   }
 });
 
+test('a list keeps its members, whichever way they are written', () => {
+  const member = { name: 'three', from: './three.ts' };
+  const list = { file: 'list.ts', constant: 'all' };
+  const added = (text: string) => {
+    const tree = createTree();
+    tree.write(list.file, text);
+    addToList(tree, list, member);
+    return tree.read(list.file, 'utf8')!.replace("import { three } from './three.ts';", '').trim();
+  };
+  assert.equal(added('const all = [];'), 'const all = [three, ];');
+  assert.equal(
+    added('const all = [one, two] as const;'),
+    'const all = [one, two, three, ] as const;',
+  );
+  assert.equal(
+    added('const all = { one, } satisfies X;'),
+    'const all = { one,three,  } satisfies X;',
+  );
+  assert.throws(() => added('const others = [];'), LostList);
+});
+
+test('a kind that lacks what it brings is told which file', (t) => {
+  const clone = mkdtempSync(join(tmpdir(), 'triplock-generated-'));
+  t.after(() => rmSync(clone, { recursive: true }));
+  for (const { path } of filesOfKinds()) cpSync(join(root, path), join(clone, path));
+  for (const folder of ['services/auditor/kinds', 'libs/contracts/kinds']) {
+    cpSync(join(root, folder), join(clone, folder), { recursive: true });
+  }
+  for (const { path, text } of filesOfKinds(clone)) {
+    assert.equal(text, readFileSync(join(root, path), 'utf8'), path);
+  }
+  const sql = 'services/auditor/kinds/refund.sql';
+  writeFileSync(join(clone, sql), '-- A refund moves nothing.\n');
+  const [checks] = filesOfKinds(clone);
+  assert.match(checks!.text, /AND transactions\.kind <> 'refund'/);
+  rmSync(join(clone, sql));
+  assert.throws(() => filesOfKinds(clone), /services\/auditor\/kinds\/refund\.sql is not there/);
+});
+
 test('what is no noun, or taken, is refused and nothing is written', async () => {
-  for (const name of ['Payout', 'pay-out', 'withdrawing', 'x', 'class', 'identity', 'demo']) {
+  for (const name of ['Payout', 'pay-out', 'withdrawing', 'x', 'class', 'libs', 'kinds']) {
     const tree = workspace();
     const before = changedPaths(tree).length;
     await assert.rejects(transaction(tree, { name }), RefusedName, name);

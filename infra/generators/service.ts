@@ -8,7 +8,7 @@ import {
   type GeneratorCallback,
   type Tree,
 } from '@nx/devkit';
-import { insertAll, type Insertion } from './insertions.ts';
+import { addToList } from './lists.ts';
 import { refuseName } from './names.ts';
 
 const templates = join(import.meta.dirname, 'templates');
@@ -17,14 +17,14 @@ const templates = join(import.meta.dirname, 'templates');
  * Writes a service of the common shape that does nothing yet, declares and lists it. Its container
  * and what Prometheus knows of it are generated of the declaration.
  *
- * @throws RefusedName when the name is taken or not a name, LostAnchor when a file that has to name
- * the service reads otherwise; nothing is written then.
+ * @throws RefusedName when the name is taken or not a name, LostList when the list of services reads
+ * otherwise; nothing is written then.
  */
 export async function service(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
   refuseName(tree, 'service', name);
   const facts = factsOf(tree, name);
   generateFiles(tree, join(templates, 'service'), `services/${name}`, facts);
-  insertAll(tree, [...listings(facts), manual(name, ['', '', ''])]);
+  list(tree, facts);
   dependOn(tree, name);
   await formatFiles(tree);
   return () => {
@@ -33,7 +33,7 @@ export async function service(tree: Tree, { name }: { name: string }): Promise<G
   };
 }
 
-/** What templates and insertions know of a new service. */
+/** What templates and the list know of a new service. */
 export type Facts = {
   name: string;
   /** As a constant of TypeScript, and as a part of the names of metrics. */
@@ -64,29 +64,11 @@ export function factsOf(tree: Tree, name: string): Facts {
   };
 }
 
-/** Where every service is listed, each before the auditor: `down` stops it last. */
-export function listings({ name, variable }: Facts): readonly Insertion[] {
-  return [
-    {
-      file: 'infra/launcher/services.ts',
-      before: `import { CommandError } from '@triplock/command';`,
-      text: `import { ${variable} } from "${packageOf(name)}/service";\n`,
-    },
-    {
-      file: 'infra/launcher/services.ts',
-      before: `  auditor,\n  operatorConsole,\n] as const satisfies readonly ServiceDeclaration[];`,
-      text: `  ${variable},\n`,
-    },
-  ];
-}
-
-/** Its row among the services in the manual: role, what it needs, what else to look at. */
-export function manual(name: string, columns: readonly [string, string, string]): Insertion {
-  return {
-    file: 'docs/operating.md',
-    before: '| [auditor](../services/auditor/config.ts)',
-    text: `| [${name}](../services/${name}/config.ts) | ${columns.join(' | ')} |\n`,
-  };
+/** Puts it into the list of services, before the auditor: `down` stops that one last. */
+export function list(tree: Tree, { name, variable }: Facts): void {
+  const services = { file: 'infra/launcher/services.ts', constant: 'pipeline' };
+  const from = `${packageOf(name)}/service`;
+  addToList(tree, services, { name: variable, from, before: 'auditor' });
 }
 
 /** The launcher reads its declaration. */
