@@ -260,9 +260,9 @@ test('what is no name for a fork, or taken, is refused and nothing is written', 
 
 /** The lists that a kind stands in, as they are in this repository. */
 const lists = [
-  'libs/payments/kinds/index.ts',
-  'libs/contracts/kinds/index.ts',
-  'services/ingest-gateway/routes/kinds/index.ts',
+  'libs/payments/kinds.ts',
+  'libs/contracts/kinds.ts',
+  'services/ingest-gateway/routes/kinds.ts',
 ];
 
 function workspace(): Tree {
@@ -281,7 +281,7 @@ test('a kind is one more line in each list, behind those that are there', async 
   for (const file of lists) {
     const text = tree.read(file, 'utf8')!;
     assert.match(text, /cancellation,\n {2}tryone,\n {2}trytwo,\n\}/, file);
-    assert.match(text, /^import \{ tryone \} from '\.\/tryone\.ts';$/m, file);
+    assert.match(text, /^import \{ tryone \} from '\.\/kinds\/tryone\.ts';$/m, file);
   }
 });
 

@@ -17,8 +17,8 @@ const templates = join(import.meta.dirname, 'templates');
  * Writes a service of the common shape that does nothing yet, declares and lists it. Its container
  * and what Prometheus knows of it are generated of the declaration.
  *
- * @throws RefusedName when the name is taken or not a name, LostList when the list of services reads
- * otherwise; nothing is written then.
+ * @throws RefusedName when the name is taken or not a name, LostList when the list of services
+ * reads otherwise; nothing is written then.
  */
 export async function service(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
   refuseName(tree, 'service', name);

@@ -8,9 +8,9 @@ const templates = join(import.meta.dirname, 'templates', 'transaction');
 
 /** The list of kinds, and the records of all of them that do not compile without the new one. */
 const lists: readonly List[] = [
-  { file: 'libs/payments/kinds/index.ts', constant: 'listed' },
-  { file: 'libs/contracts/kinds/index.ts', constant: 'transactionContracts' },
-  { file: 'services/ingest-gateway/routes/kinds/index.ts', constant: 'routesOfKinds' },
+  { file: 'libs/payments/kinds.ts', constant: 'listed' },
+  { file: 'libs/contracts/kinds.ts', constant: 'transactionContracts' },
+  { file: 'services/ingest-gateway/routes/kinds.ts', constant: 'routesOfKinds' },
 ];
 
 /**
@@ -31,7 +31,7 @@ export async function transaction(
   // The tables hold a kind of ten letters.
   refuseName(tree, 'transaction', name);
   const Name = name.charAt(0).toUpperCase() + name.slice(1);
-  for (const list of lists) addToList(tree, list, { name, from: `./${name}.ts` });
+  for (const list of lists) addToList(tree, list, { name, from: `./kinds/${name}.ts` });
   generateFiles(tree, templates, '.', { name, Name });
   await formatFiles(tree);
   return () => {

@@ -8,7 +8,7 @@ export * from './http/validation.ts';
 export * from './http/webhook-delivery.ts';
 export * from './http/webhook-endpoint.ts';
 export * from './kinds/follow-up.ts';
-export * from './kinds/index.ts';
+export * from './kinds.ts';
 export * from './kinds/payment.ts';
 export * from './kafka/accepted-record.ts';
 export * from './pubsub/payment-event.ts';

@@ -14,7 +14,7 @@ import {
   isTxnId,
   type JsonValue,
 } from './identity.ts';
-import { eventTypes } from './kinds/index.ts';
+import { eventTypes } from './kinds.ts';
 import type { Fingerprint, IdempotencyKey, PartnerId, TxnId } from './nominal.ts';
 import { isFinal } from './states.ts';
 

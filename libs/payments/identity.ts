@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { EventType, SingleEventType, TransactionKind } from './kinds/index.ts';
+import type { EventType, SingleEventType, TransactionKind } from './kinds.ts';
 import type { EventId, Fingerprint, IdempotencyKey, PartnerId, TxnId } from './nominal.ts';
 
 /**

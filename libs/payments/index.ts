@@ -2,7 +2,7 @@ export * from './amounts.ts';
 export * from './card-numbers.ts';
 export * from './currencies.ts';
 export * from './identity.ts';
-export * from './kinds/index.ts';
+export * from './kinds.ts';
 export * from './money.ts';
 export * from './nominal.ts';
 export * from './states.ts';

@@ -1,4 +1,4 @@
-import type { FollowUpKind, PaymentKind } from './kinds/index.ts';
+import type { FollowUpKind, PaymentKind } from './kinds.ts';
 import type { Money, ProviderName } from './money.ts';
 import type { Fingerprint, IdempotencyKey, PartnerId, TxnId } from './nominal.ts';
 import type { Failure, TransactionState } from './states.ts';

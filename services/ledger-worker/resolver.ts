@@ -1,7 +1,7 @@
 import type { DueTransaction } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
-import { carryOut } from './kinds/index.ts';
+import { carryOut } from './kinds.ts';
 import { chargePayment } from './kinds/payment.ts';
 import { postFollowUp } from './batch/follow-ups.ts';
 import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './batch/in-flight.ts';

@@ -8,7 +8,7 @@ import {
   validateWebhookEndpoint,
 } from './webhook-endpoint.ts';
 import fc from 'fast-check';
-import { transactionContracts } from '../kinds/index.ts';
+import { transactionContracts } from '../kinds.ts';
 
 function wrongInEndpoint(json: JsonValue | undefined): string[] | string {
   const validated = validateWebhookEndpoint(json);

@@ -7,7 +7,7 @@ import {
   type JsonValue,
   type TransactionKind,
 } from '@triplock/payments';
-import { schemaNameOf, transactionContracts } from '../kinds/index.ts';
+import { schemaNameOf, transactionContracts } from '../kinds.ts';
 import { Compile, Type, type Static, type TObject } from '../schema.ts';
 import { shownTime, withoutControls } from './fields.ts';
 import type { FieldProblem } from './problem.ts';

@@ -19,7 +19,7 @@ import {
 import { txnIdSchema } from '../http/fields.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 import { followUpAsSent, followUpDetailsOf, type followUpFields } from '../kinds/follow-up.ts';
-import { transactionContracts } from '../kinds/index.ts';
+import { transactionContracts } from '../kinds.ts';
 import { asSent, detailsOf, type paymentFields } from '../kinds/payment.ts';
 import { Compile, Type, type Static, type TObject, type TProperties } from '../schema.ts';
 

@@ -5,7 +5,7 @@ import { openWebhookDeliveries } from '@triplock/partners';
 import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import type { FastifyInstance } from 'fastify';
 import { addGatewayRoutes } from './gateway-routes.ts';
-import { routesOfKinds } from './kinds/index.ts';
+import { routesOfKinds } from './kinds.ts';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
 import {

@@ -4,7 +4,7 @@ import type { Gateway } from '../gateway.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
-import { addKindRoutes } from './kinds/index.ts';
+import { addKindRoutes } from './kinds.ts';
 import { addListRoutes } from './list-transactions.ts';
 import { addSettlementRoutes } from './settlements.ts';
 import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';

@@ -13,7 +13,7 @@ import { testWebhookKeys } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
 import { addGatewayRoutes, describeGateway } from './gateway-routes.ts';
-import { routesOfKinds } from './kinds/index.ts';
+import { routesOfKinds } from './kinds.ts';
 
 /** How a route is asked, and what its owner and another partner get under the same URL and key. */
 type Scope = {

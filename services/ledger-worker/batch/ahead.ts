@@ -25,7 +25,7 @@ import type { Worker } from '../worker.ts';
  * with all others of that one.
  *
  * Another server of the ledger may lack what was done ahead, and whoever looks at it does not find
- * that: it may be further on than all that the group has passed or has in hand (../continuity.ts). So
+ * that: it may be further on than all that the group has passed or has in hand (continuity.ts). So
  * it is left out only where the server that has it answers still. From then on it is in hand, and
  * whoever looks at the next server reads it again.
  */

@@ -3,7 +3,7 @@ import { UnpostableError, UnreadableRowError } from '@triplock/ledger';
 import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
 import type { FollowUpToDo } from '../kinds/follow-up.ts';
-import { carryOut } from '../kinds/index.ts';
+import { carryOut } from '../kinds.ts';
 import { followUpOutcomes, type FollowUpOutcomeName } from '../kinds/outcomes.ts';
 import { chargePayment } from '../kinds/payment.ts';
 import type { AttemptOutcomeName, StuckReason } from '../metrics.ts';

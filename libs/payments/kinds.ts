@@ -1,15 +1,15 @@
-import type { Entry, Movement } from '../money.ts';
-import type { FinalState } from '../states.ts';
-import { cancellation } from './cancellation.ts';
-import { capture } from './capture.ts';
-import type { KindOfFollowUp, KindOfPayment } from './kind.ts';
-import { payment } from './payment.ts';
-import { refund } from './refund.ts';
+import type { Entry, Movement } from './money.ts';
+import type { FinalState } from './states.ts';
+import { cancellation } from './kinds/cancellation.ts';
+import { capture } from './kinds/capture.ts';
+import type { KindOfFollowUp, KindOfPayment } from './kinds/kind.ts';
+import { payment } from './kinds/payment.ts';
+import { refund } from './kinds/refund.ts';
 
 /*
  * The kinds of transaction there are, in one list. What each is to one of us, such as its routes or
- * its dialogue with the provider, is a file of its own there, in a record of all kinds that does not
- * compile while one is missing.
+ * its dialogue with the provider, is a file of its own there, in a record of all kinds that does
+ * not compile while one is missing.
  */
 
 const listed = {

@@ -1,9 +1,9 @@
 import type { FollowUpKind } from '@triplock/payments';
-import type { AttemptOutcome, Worker } from '../worker.ts';
-import { cancellation } from './cancellation.ts';
-import { capture } from './capture.ts';
-import type { CarryOut, FollowUpToDo } from './follow-up.ts';
-import { refund } from './refund.ts';
+import type { AttemptOutcome, Worker } from './worker.ts';
+import { cancellation } from './kinds/cancellation.ts';
+import { capture } from './kinds/capture.ts';
+import type { CarryOut, FollowUpToDo } from './kinds/follow-up.ts';
+import { refund } from './kinds/refund.ts';
 
 /** What the provider is asked for by each kind that follows a payment. */
 const dialogues: Readonly<Record<FollowUpKind, CarryOut>> = {

@@ -1,13 +1,13 @@
 import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import type { FastifyInstance } from 'fastify';
-import type { Gateway } from '../../gateway.ts';
-import { create, guardAccepting } from '../create-transactions.ts';
-import { openReads } from '../read-transactions.ts';
-import { cancellation } from './cancellation.ts';
-import { capture } from './capture.ts';
-import type { KindRoutes } from './kind.ts';
-import { payment } from './payment.ts';
-import { refund } from './refund.ts';
+import type { Gateway } from '../gateway.ts';
+import { create, guardAccepting } from './create-transactions.ts';
+import { openReads } from './read-transactions.ts';
+import { cancellation } from './kinds/cancellation.ts';
+import { capture } from './kinds/capture.ts';
+import type { KindRoutes } from './kinds/kind.ts';
+import { payment } from './kinds/payment.ts';
+import { refund } from './kinds/refund.ts';
 
 /** The routes of each kind of transaction. */
 export const routesOfKinds: Readonly<Record<TransactionKind, KindRoutes>> = {

@@ -5,11 +5,11 @@ import type {
   PaymentKind,
   TransactionKind,
 } from '@triplock/payments';
-import { cancellation } from './cancellation.ts';
-import { capture } from './capture.ts';
-import type { KindContract } from './kind.ts';
-import { payment } from './payment.ts';
-import { refund } from './refund.ts';
+import { cancellation } from './kinds/cancellation.ts';
+import { capture } from './kinds/capture.ts';
+import type { KindContract } from './kinds/kind.ts';
+import { payment } from './kinds/payment.ts';
+import { refund } from './kinds/refund.ts';
 
 /** What partners and records say of each kind of transaction. */
 export const transactionContracts: Readonly<

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Currency } from '../money.ts';
-import type { PartnerId } from '../nominal.ts';
-import { eventTypes, followUpKinds, kinds, paymentKinds, transactionKinds } from './index.ts';
+import type { Currency } from './money.ts';
+import type { PartnerId } from './nominal.ts';
+import { eventTypes, followUpKinds, kinds, paymentKinds, transactionKinds } from './kinds.ts';
 
 const money = { amount: 1_250n, currency: 'EUR' as Currency };
 const partnerId = 'acme' as PartnerId;
