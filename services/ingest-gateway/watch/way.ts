@@ -4,9 +4,10 @@ import type { CounterSource, Way } from '@triplock/pipeline';
 /** What the gateway tells of a payment's way. */
 export const way = {
   counters: {
-    accepted: transactionKinds.map(
-      (kind): CounterSource => [`triplock_gateway_${kind}s_total`, 'accepted'],
-    ),
+    accepted: transactionKinds.map((kind): CounterSource => [
+      `triplock_gateway_${kind}s_total`,
+      'accepted',
+    ]),
   },
   gauges: {},
   hop: {
