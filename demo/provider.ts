@@ -133,7 +133,7 @@ type Intent = {
 async function intentsOf(system: System, txnId: string): Promise<Intent[]> {
   requireSimulator(system);
   const { data } = await ask<{ data: Intent[] }>(
-    `${system.endpoints.stripe}/v1/payment_intents?limit=${newestMax}`,
+    `${system.endpoints.providers.stripe.url}/v1/payment_intents?limit=${newestMax}`,
     { headers: { authorization: 'Bearer sk_test_triplock' } },
   );
   return data.filter(({ metadata }) => metadata.txn_id === txnId);
@@ -161,7 +161,7 @@ export async function askProviderRefunds(
   requireSimulator(system);
   type Refund = { status: string; amount: number; metadata: { txn_id?: string } };
   const { data } = await ask<{ data: Refund[] }>(
-    `${system.endpoints.stripe}/v1/refunds?limit=${newestMax}`,
+    `${system.endpoints.providers.stripe.url}/v1/refunds?limit=${newestMax}`,
     { headers: { authorization: 'Bearer sk_test_triplock' } },
   );
   return data
@@ -184,7 +184,7 @@ export function requireSimulator(system: System): void {
 
 /** Whether cards are charged at the simulator, which fails on order. */
 export function hasSimulator({ endpoints }: System): boolean {
-  return endpoints.stripe.startsWith('http://127.0.0.1:');
+  return endpoints.providers.stripe.url.startsWith('http://127.0.0.1:');
 }
 
 function control<Answer>(
@@ -193,7 +193,7 @@ function control<Answer>(
 ): Promise<Answer> {
   requireSimulator(system);
   const { endpoints } = system;
-  return ask(`${endpoints.stripe}/_simulator${path}`, {
+  return ask(`${endpoints.providers.stripe.url}/_simulator${path}`, {
     method,
     headers: {
       authorization: `Bearer ${endpoints.controlToken}`,

@@ -142,5 +142,9 @@ const bookedSql = `
   WHERE debit_account = 'provider.stripe:clearing' AND currency = 'EUR'`;
 
 function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-  return stripeControl(on.system.stripe, on.system.controlToken)<Answer>(method, path, body);
+  return stripeControl(on.system.providers.stripe.url, on.system.controlToken)<Answer>(
+    method,
+    path,
+    body,
+  );
 }

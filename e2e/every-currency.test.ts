@@ -309,7 +309,7 @@ async function listed(list: string, from: Date): Promise<Map<string, AtStripe>> 
   const found = new Map<string, AtStripe>();
   const since = Math.floor(from.getTime() / 1_000) - 60;
   for (let after = ''; ;) {
-    const url = `${on.system.stripe}/v1/${list}?limit=100&created[gte]=${since}${after}`;
+    const url = `${on.system.providers.stripe.url}/v1/${list}?limit=100&created[gte]=${since}${after}`;
     const answer = await fetch(url, { headers: { authorization: 'Bearer sk_test_triplock' } });
     const { data, has_more: more } = (await answer.json()) as {
       data: AtStripe[];

@@ -49,7 +49,9 @@ const on = onTheSystem(async (setup) => {
   setup.atEnd(() => deleteEndpoints(setup.system.gateway, apiKey));
 });
 // Whatever became of the test: the provider is well again for those that follow.
-afterEach(() => stripeControl(on.system.stripe, on.system.controlToken)('DELETE', '/faults'));
+afterEach(() =>
+  stripeControl(on.system.providers.stripe.url, on.system.controlToken)('DELETE', '/faults'),
+);
 after(() => Promise.all([receiver?.close(), listener?.close()]));
 
 /** Where what was sent to the system may be found. Nowhere else, and it is found there. */
@@ -130,7 +132,7 @@ const faults = [
  * Payments that succeed, fail, wait and are answered wrongly; returns their ids by what they do.
  */
 async function payments() {
-  const control = stripeControl(on.system.stripe, on.system.controlToken);
+  const control = stripeControl(on.system.providers.stripe.url, on.system.controlToken);
   const transfer = String((await pay(allFields, submitted.key))['id']);
   await pay(allFields, submitted.key);
   await pay({ ...allFields, description: refused.otherBody }, submitted.key, 422);
@@ -168,7 +170,9 @@ async function intentOf(txnId: string): Promise<Intent | undefined> {
   );
   if (!row?.id) return undefined;
   const headers = { authorization: 'Bearer sk_test_triplock' };
-  const answer = await fetch(`${on.system.stripe}/v1/payment_intents/${row.id}`, { headers });
+  const answer = await fetch(`${on.system.providers.stripe.url}/v1/payment_intents/${row.id}`, {
+    headers,
+  });
   return (await answer.json()) as Intent;
 }
 
@@ -185,7 +189,7 @@ async function refusedRequests(): Promise<void> {
   await pay({ [refused.fieldName]: refused.fieldValue }, undefined, 400);
   const url = `https://user:${refused.urlPassword}@partner.example/`;
   await ask({ method: 'PUT', path: '/v1/webhook-endpoint', body: { url } }, 400);
-  for (const webhooks of on.system.stripeWebhooks) {
+  for (const webhooks of on.system.providers.stripe.webhooks) {
     const headers = { 'stripe-signature': `t=1,v1=${refused.stripeSignature}` };
     const answer = await fetch(webhooks, { method: 'POST', headers, body: refused.stripeBody });
     assert.equal(answer.status, 400);
@@ -197,9 +201,13 @@ async function refusedRequests(): Promise<void> {
 /** What waited for the customer, and for the partner's server, ends well. */
 async function endWell(waiting: string, intent: Intent): Promise<void> {
   const authenticate = `/payment_intents/${intent.id}/authenticate`;
-  await stripeControl(on.system.stripe, on.system.controlToken)('POST', authenticate, {
-    outcome: 'succeeded',
-  });
+  await stripeControl(on.system.providers.stripe.url, on.system.controlToken)(
+    'POST',
+    authenticate,
+    {
+      outcome: 'succeeded',
+    },
+  );
   receiver.answer = { status: 204 };
   await eventually(async () => listener.events().includes(waiting));
   const path = '/v1/webhook-deliveries';
@@ -272,10 +280,10 @@ test('secrets, card data and what partners send stay where they belong, whatever
     ...endpoint,
   };
   await endWell(waiting, intent);
-  const struck = await stripeControl(on.system.stripe, on.system.controlToken)<Struck>(
-    'GET',
-    '/faults',
-  );
+  const struck = await stripeControl(
+    on.system.providers.stripe.url,
+    on.system.controlToken,
+  )<Struck>('GET', '/faults');
   assert.deepEqual(
     struck.faults.map(({ hits }) => hits),
     faults.map(() => 1),

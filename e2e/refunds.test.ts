@@ -188,5 +188,9 @@ function providerTakes(ms: number): Promise<unknown> {
 }
 
 function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-  return stripeControl(on.system.stripe, on.system.controlToken)<Answer>(method, path, body);
+  return stripeControl(on.system.providers.stripe.url, on.system.controlToken)<Answer>(
+    method,
+    path,
+    body,
+  );
 }

@@ -189,7 +189,7 @@ export async function tookEffectOnce(
     [[...keys.keys()]],
   );
   assert.equal(booked?.entries, rows.filter(({ state }) => state === 'succeeded').length);
-  const provider = stripeControl(system.stripe, system.controlToken);
+  const provider = stripeControl(system.providers.stripe.url, system.controlToken);
   const charged = await provider<{ chargedTwice: unknown[] }>('GET', '/audit?metadata_key=txn_id');
   assert.deepEqual(charged.chargedTwice, []);
   return conflicts.length;

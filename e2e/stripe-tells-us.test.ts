@@ -68,8 +68,8 @@ test('what was not signed by Stripe is refused by every worker, and believed by 
   const mac = createHmac('sha256', 'whsec_guessed').update(`${at}.${body}`).digest('hex');
   const rowNow = () => on.look.ledger.query(rowSql, [id]);
   const before = await rowNow();
-  assert.equal(on.system.stripeWebhooks.length, 2);
-  for (const url of on.system.stripeWebhooks) {
+  assert.equal(on.system.providers.stripe.webhooks.length, 2);
+  for (const url of on.system.providers.stripe.webhooks) {
     for (const headers of [{}, { 'stripe-signature': `t=${at},v1=${mac}` }]) {
       const answer = await fetch(url, { method: 'POST', body, headers });
       assert.equal(answer.status, 400);
@@ -103,7 +103,7 @@ async function waiting(method: string, currency = 'EUR'): Promise<Waiting> {
     const [row] = await on.look.ledger.query<Row>(rowSql, [id]);
     const stored = row?.provider_intent_id;
     if (!stored) return false;
-    const intent = await fetch(`${on.system.stripe}/v1/payment_intents/${stored}`, {
+    const intent = await fetch(`${on.system.providers.stripe.url}/v1/payment_intents/${stored}`, {
       headers: { authorization: 'Bearer sk_test_triplock' },
     });
     const { status } = (await intent.json()) as { status: string };
@@ -150,5 +150,9 @@ async function woken(): Promise<number> {
 }
 
 function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-  return stripeControl(on.system.stripe, on.system.controlToken)<Answer>(method, path, body);
+  return stripeControl(on.system.providers.stripe.url, on.system.controlToken)<Answer>(
+    method,
+    path,
+    body,
+  );
 }

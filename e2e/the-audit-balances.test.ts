@@ -91,7 +91,7 @@ test('charges and refunds are in the ledger and at the provider, to the minor un
 });
 
 test('the audit fails and says so when the provider cannot be asked', async () => {
-  const control = stripeControl(on.system.stripe, on.system.controlToken);
+  const control = stripeControl(on.system.providers.stripe.url, on.system.controlToken);
   await final(
     await on.acme.pay(newKey(), { amount: 500, currency: 'SEK', payment_method: 'pm_card_visa' }),
   );
@@ -159,7 +159,7 @@ test('a card whose customer has yet to act is waited for and no drift, until it 
   const intent = `SELECT provider_intent_id AS id FROM ledger.transactions WHERE txn_id = $1`;
   const [row] = await on.look.ledger.query<{ id: string }>(intent, [id]);
   const act = `/payment_intents/${row!.id}/authenticate`;
-  await stripeControl(on.system.stripe, on.system.controlToken)('POST', act, {
+  await stripeControl(on.system.providers.stripe.url, on.system.controlToken)('POST', act, {
     outcome: 'succeeded',
   });
   await final(accepted);
@@ -176,7 +176,7 @@ test('money that is taken or held for a payment that had failed is named until i
   const chargeByHand = async (more: Record<string, string>) => {
     const ours = { 'metadata[txn_id]': id, 'metadata[partner_id]': 'acme' };
     const method = { payment_method: 'pm_card_visa', 'payment_method_types[]': 'card' };
-    const answer = await fetch(new URL('/v1/payment_intents', on.system.stripe), {
+    const answer = await fetch(new URL('/v1/payment_intents', on.system.providers.stripe.url), {
       method: 'POST',
       headers: { authorization: 'Bearer sk_test_somebody' },
       body: new URLSearchParams({

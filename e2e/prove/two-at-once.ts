@@ -92,8 +92,10 @@ function seeNothingShared(...systems: Endpoints[]): void {
   const addresses = systems.flatMap(({ redis, kafka, postgres, pubsub, ...system }) => {
     const parts = [redis, kafka, pubsub].flatMap((each) => each.split(','));
     const ours = system.services.map(({ health }) => health);
-    const urls = [postgres, ...system.gateways, ...system.stripeWebhooks, ...ours];
-    const hosts = [...urls, system.stripe, system.catcher].map((url) => new URL(url).host);
+    const urls = [postgres, ...system.gateways, ...system.providers.stripe.webhooks, ...ours];
+    const hosts = [...urls, system.providers.stripe.url, system.catcher].map(
+      (url) => new URL(url).host,
+    );
     return [...parts.map((part) => part.replace(/^.*\/\/(.*@)?/, '')), ...hosts];
   });
   const shared = addresses.filter((each, n) => addresses.indexOf(each) !== n);

@@ -107,7 +107,7 @@ async function dispute(id: string): Promise<void> {
     'SELECT provider_intent_id AS intent FROM ledger.transactions WHERE txn_id = $1',
     [id],
   );
-  const provider = stripeControl(on.system.stripe, on.system.controlToken);
+  const provider = stripeControl(on.system.providers.stripe.url, on.system.controlToken);
   await provider('POST', `/payment_intents/${row!.intent}/dispute`, { amount: 300 });
 }
 

@@ -117,7 +117,7 @@ async function everybodyActs(): Promise<void> {
  * Has whoever accepts, charges and is the provider live so many hours ago, and starts them anew.
  */
 async function clocksBehind({ system }: Setup, hours: number): Promise<void> {
-  const provider = stripeControl(system.stripe, system.controlToken);
+  const provider = stripeControl(system.providers.stripe.url, system.controlToken);
   await provider('POST', '/clock', { offsetMs: -hours * 3_600_000 });
   const behind = hours === 0 ? {} : clockOff(-hours);
   const settings = { 'ingest-gateway': behind, 'ledger-worker': behind };

@@ -75,7 +75,7 @@ export async function gatherEvidence(
     }
   };
   await Promise.all(Array.from({ length: 8 }, show));
-  const list = (what: string) => listAll(system.stripe, what);
+  const list = (what: string) => listAll(system.providers.stripe.url, what);
   const [charges, refunds, disputes] = [
     await list('charges'),
     await list('refunds'),

@@ -139,7 +139,7 @@ export function sendStorm(
   const underWay = new Set<Promise<unknown>>();
   const failures: unknown[] = [];
   const ended = new AbortController();
-  const provider = stripeControl(system.stripe, system.controlToken);
+  const provider = stripeControl(system.providers.stripe.url, system.controlToken);
 
   const send = (from: Partner, { kind, key, payment }: Asked, body: object) =>
     from.send({ method: 'POST', path: paths[kind](payment), key, body });
@@ -170,7 +170,7 @@ export function sendStorm(
     return answer?.status === 200 ? (JSON.parse(answer.body) as { status: string }).status : '';
   };
   const intentOf = async (id: string) => {
-    const url = `${system.stripe}/v1/payment_intents?limit=100`;
+    const url = `${system.providers.stripe.url}/v1/payment_intents?limit=100`;
     const { data } = await readJson<{ data: Listed[] }>(url);
     return data.find(({ metadata }) => metadata?.['txn_id'] === id)?.id;
   };
@@ -229,10 +229,10 @@ export function sendStorm(
 
 /** Has every customer act that still has to, of whatever payment. */
 export async function allCustomersAct({ system }: Pick<Setup, 'system'>): Promise<number> {
-  const provider = stripeControl(system.stripe, system.controlToken);
+  const provider = stripeControl(system.providers.stripe.url, system.controlToken);
   let acted = 0;
   for (let after = ''; ;) {
-    const url = `${system.stripe}/v1/payment_intents?limit=100${after}`;
+    const url = `${system.providers.stripe.url}/v1/payment_intents?limit=100${after}`;
     const { data, has_more: more } = await readJson<{ data: Listed[]; has_more: boolean }>(url);
     for (const { id, status } of data) {
       if (status !== 'requires_action') continue;

@@ -92,7 +92,7 @@ export function onTheSystem(
 async function seeNothingLeft(setup: Setup, there: readonly string[]): Promise<void> {
   const { system } = setup;
   const endpoints = (await endpointsOfTests(setup)).filter((each) => !there.includes(each));
-  const provider = stripeControl(system.stripe, system.controlToken);
+  const provider = stripeControl(system.providers.stripe.url, system.controlToken);
   const { faults } = await provider<{ faults: { fault: string }[] }>('GET', '/faults');
   const { processes } = await systemStatus({ home, withinMs: 60_000 });
   const left = [

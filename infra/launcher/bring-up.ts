@@ -11,6 +11,7 @@ import { bringUpContainers } from './containers/start.ts';
 import { howEnded, isSameRun } from './ends.ts';
 import { type Endpoints, partEndpoints, type PartEndpoints, systemEndpoints } from './endpoints.ts';
 import { Interrupted, CommandError } from '@triplock/command';
+import { type ListedProvider, providerNames } from '@triplock/providers';
 import { PartMissing } from './errors.ts';
 import {
   cloneFolder,
@@ -43,7 +44,7 @@ import {
   wireAgent,
 } from './start-services.ts';
 import { stopByName } from './stop-order.ts';
-import { chooseStripe, simulator } from './stripe.ts';
+import { chooseAccounts, simulatorOf } from './providers.ts';
 import {
   ledgerStoreAt,
   mergeSettings,
@@ -241,10 +242,15 @@ async function startSystem(
   const { mode = 'demo', beside } = options;
   const { claims, ledger } = stores;
   const names = beside?.names ?? usualNames;
-  const stripe = chooseStripe({
+  const simulators: Partial<Record<ListedProvider, number>> = {};
+  for (const provider of providerNames) {
+    const { http } = await portsOfOne(session, table, simulatorOf(provider));
+    if (http !== undefined) simulators[provider] = http;
+  }
+  const accounts = chooseAccounts({
     // Any worker will do; this one is always there.
     webhooks: (await portsOfOne(session, table, 'ledger-worker-1'))['webhooks'],
-    simulator: (await portsOfOne(session, table, simulator))['http'],
+    simulators,
   });
   const catcher = (await portsOfOne(session, table, 'catcher'))['http'];
   await provisionLedger(session, { store: ledger, addresses, names });
@@ -276,7 +282,7 @@ async function startSystem(
   if (beside === undefined)
     await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
   const { except, only } = options;
-  const processes = servicesFor(stripe, table);
+  const processes = servicesFor(accounts, table);
   const wanted = { table: processes, ...(except && { except }), ...(only && { only }) };
   const wiredAgent = await wireAgent(session, table);
   await startServices(session, wanted, {
@@ -286,7 +292,7 @@ async function startSystem(
     databases,
     claims,
     ledger,
-    stripe,
+    accounts,
     partnersFile,
     controlToken: session.credentials.controlToken,
     webhookKeysFile: home.webhookKeys,
@@ -296,7 +302,7 @@ async function startSystem(
     ...(wiredAgent && { agent: wiredAgent }),
     settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
   });
-  return systemEndpoints(session, { addresses, database, stripe, mode });
+  return systemEndpoints(session, { addresses, database, accounts, mode });
 }
 
 /** Where claims and the ledger are kept: as asked, as before, or as usual. */

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { topics } from '@triplock/contracts';
+import { providerNamed, type ListedProvider } from '@triplock/providers';
 import { portsBesideServices } from './bring-up.ts';
 import { problemsOfContributions } from './contributions.ts';
 import { fileOf, inNetwork, settingsInFiles, writtenAt } from './containers/network.ts';
@@ -103,7 +104,10 @@ test('containers run the services’ main files, and answer where the others loo
   }
   const inside = (name: string) => containerOf(name).ports!.map((each) => each.split(':').at(-1));
   assert.deepEqual(inside('catcher'), [new URL(inNetwork.catcher).port]);
-  assert.deepEqual(inside('stripe-simulator'), [new URL(inNetwork.stripe).port]);
+  for (const [provider, url] of Object.entries(inNetwork.providers)) {
+    const { name } = providerNamed(provider as ListedProvider).simulator;
+    assert.deepEqual(inside(name), [new URL(url).port]);
+  }
 });
 
 /** What a container is given because it is one, and not because of what the system is. */

@@ -6,7 +6,8 @@ import type { ProvisionedDatabase } from './provision/database.ts';
 import { serviceOf } from './services.ts';
 import type { ProcessRecord, Session } from './session.ts';
 import { inStopOrder } from './stop-order.ts';
-import type { StripeAccount } from './stripe.ts';
+import { type ListedProvider, pathOfReports } from '@triplock/providers';
+import type { ProviderAccount } from './providers.ts';
 import type { Mode } from './wiring.ts';
 
 /** Where the parts of a home answer. */
@@ -35,10 +36,11 @@ export type Endpoints = PartEndpoints & {
   /** The first replica's. */
   gateway: string;
   gateways: string[];
-  /** Stripe's API, or the simulator's. */
-  stripe: string;
-  /** Where Stripe, or whoever forges it, may tell each worker something. */
-  stripeWebhooks: string[];
+  /**
+   * Each provider's interface, or its simulator's, and where it, or whoever forges it, may tell each
+   * worker something.
+   */
+  providers: Readonly<Record<ListedProvider, { url: string; webhooks: string[] }>>;
   /** Where claims are kept. */
   claims: ClaimStore;
   /** Where the ledger and its outbox are kept. */
@@ -72,7 +74,7 @@ export function systemEndpoints(
   system: {
     addresses: Addresses;
     database: ProvisionedDatabase;
-    stripe: StripeAccount;
+    accounts: readonly ProviderAccount[];
     mode: Mode;
   },
 ): Endpoints {
@@ -93,8 +95,12 @@ export function systemEndpoints(
     mode: system.mode,
     gateway: gateways[0]!,
     gateways,
-    stripe: system.stripe.url,
-    stripeWebhooks: webhooks.map((url) => `${url}/stripe/webhooks`),
+    providers: Object.fromEntries(
+      system.accounts.map(({ provider, url }) => [
+        provider,
+        { url, webhooks: webhooks.map((worker) => `${worker}${pathOfReports(provider)}`) },
+      ]),
+    ) as Endpoints['providers'],
     claims: state.claims ?? 'redis',
     ledger: state.ledger ?? 'postgres',
     catcher: urlsOf('catcher')[0]!,

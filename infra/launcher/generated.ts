@@ -31,7 +31,8 @@ import {
   subscriptionsOf,
   type DeclaredService,
 } from './services.ts';
-import { simulatedStripe } from './stripe.ts';
+import { pathOfReports, providerNamed, providerNames } from '@triplock/providers';
+import { accountAt, settingsOfAccounts, simulatorSecret } from './providers.ts';
 import { claimsAt, ledgerAt, settingsOf, type Wiring } from './wiring.ts';
 
 /** A file that `npm run generate` writes, from the clone's root, and what belongs into it. */
@@ -141,6 +142,16 @@ export function filesOfServices(
         return own;
       }),
       'claim store': settingsOfEvery(claimStores, (store) => claimsAt(store, inNetwork.parts)),
+      providers: composeSimulators(),
+      'accounts of operators': Object.entries(settingsOfAccounts(accountsInNetwork()))
+        .map(inContainer)
+        .map(([name, value]) => `${name}: ${value}`),
+      'accounts given': providerNames.flatMap((provider) => {
+        const { keys, reports } = providerNamed(provider);
+        const names = [...keys, ...(reports === undefined ? [] : [reports.secrets])];
+        return names.map((name) => `${name}: \${${name}:-}`);
+      }),
+      'volumes of providers': providerNames.map((provider) => `${provider}:`),
       'parts of stores': composeParts(),
       'volumes of stores': volumesOfParts(),
     }),
@@ -460,14 +471,60 @@ export function wirings(): Wiring[] {
       // Made at the first start, as the superuser's password is.
       controlToken: 'some',
       databases: databaseUrls(inNetwork.parts.postgres.replace('@', ':some@')),
-      stripe: {
-        ...simulatedStripe(inNetwork.stripe),
-        webhooks: { url: inNetwork.stripeWebhooks, secrets: 'whsec_some' },
-      },
+      accounts: accountsInNetwork(),
       claims,
       ledger,
     })),
   );
+}
+
+/** Every provider as its simulator in the network. */
+function accountsInNetwork(): Wiring['accounts'] {
+  return providerNames.map((provider) => {
+    const account = accountAt(provider, inNetwork.providers[provider]);
+    const secrets = simulatorSecret(provider, 'some');
+    if (secrets === undefined) return account;
+    return { ...account, webhooks: { url: reportsIn(provider), secrets } };
+  });
+}
+
+const reportsIn = (provider: (typeof providerNames)[number]) =>
+  `${inNetwork.reports}${pathOfReports(provider)}`;
+
+/** The containers of what stands for providers. */
+function composeSimulators(): string[] {
+  return providerNames.flatMap((provider, nth) => {
+    const { simulator, reports } = providerNamed(provider);
+    const { name, workspace, prefix, containerMiB, port } = simulator;
+    const secret = `${prefix}_WEBHOOK_SECRET`;
+    return [
+      ...(nth > 0 ? [''] : []),
+      `${name}:`,
+      '  <<: *ours',
+      '  restart: *restart',
+      `  image: triplock/${name}`,
+      `  build: { <<: *image, args: { WORKSPACE: ${workspace} } }`,
+      `  mem_limit: ${containerMiB}m`,
+      `  ports: ['127.0.0.1:\${${port.variable}:-${port.usual}}:${port.inside}']`,
+      `  volumes: ['${provider}:/data', 'for-${name}:/run/triplock:ro']`,
+      '  environment:',
+      `    ${prefix}_HOST: 0.0.0.0`,
+      `    ${prefix}_PORT: ${port.inside}`,
+      `    CONTROL_TOKEN_FILE: ${fileOf('CONTROL_TOKEN')}`,
+      `    ${prefix}_JOURNAL: /data/${provider}.jsonl`,
+      ...(reports === undefined
+        ? []
+        : [
+            `    ${prefix}_WEBHOOK_URL: ${reportsIn(provider)}`,
+            `    ${secret}_FILE: ${fileOf(secret)}`,
+          ]),
+      '  depends_on:',
+      '    provision: { condition: service_completed_successfully }',
+      '  healthcheck:',
+      '    <<: *looks',
+      `    test: [CMD, /app/ask-ready.sh, '${port.inside}', /readyz]`,
+    ];
+  });
 }
 
 /** Where volumes are mounted: the steps have a folder for each service that is given something. */

@@ -42,7 +42,7 @@ export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './parts/pubsub.ts';
 export { claimStoreAt, ledgerStoreAt, type Mode, type SettingsOfServices } from './wiring.ts';
 export type { Report } from './session.ts';
-export { stripeKeyFor } from './stripe.ts';
+export { accountAt } from './providers.ts';
 export { readLogs } from './logs.ts';
 export {
   type ProcessStatus,

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
+import { providerNamed, providerNames } from '@triplock/providers';
 import type { DeclaredPort } from '@triplock/runtime';
 import { declarations, isWaitedFor, mainOf } from './services.ts';
-import { simulator, type StripeAccount } from './stripe.ts';
+import { type ProviderAccount, simulatorOf } from './providers.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
 
 /** A kind of process that the launcher runs beside the parts. */
@@ -11,7 +12,7 @@ export type Service = {
   main: string;
   /** One of it whatever `--replicas` says, or as many as that. */
   copies: 'one' | 'replicas';
-  /** Whether it has spans; the provider and the partner are not of the pipeline, and have none. */
+  /** Whether it has spans; providers and partners are not of the pipeline, and have none. */
   isTraced: boolean;
   /** On a busy machine the others go first. */
   yields: boolean;
@@ -39,34 +40,42 @@ export function heapWithin(memoryMiB: number): string[] {
 /** The admin port of the first service; TRIPLOCK_ADMIN_PORT moves all of them by as much. */
 export const firstAdminPort = 18_100;
 
-/** Whom the pipeline deals with: the provider that it charges at, and the partners' server. */
-const counterparts: readonly Service[] = [
-  {
-    name: simulator,
-    main: 'infra/stripe-simulator/main.ts',
+/** What stands for the providers that the pipeline charges at. */
+const simulators = providerNames.map((provider): Service => {
+  const { name, workspace, prefix, memoryMiB, port } = providerNamed(provider).simulator;
+  return {
+    name,
+    main: `${workspace}/main.ts`,
     copies: 'one',
     isTraced: false,
     yields: false,
-    // It keeps all that it was told, for as long as a load runs.
-    memoryMiB: 1_024,
+    memoryMiB,
     ports: [
       {
         use: 'http',
-        setting: 'STRIPE_SIMULATOR_PORT',
+        setting: `${prefix}_PORT`,
         ready: '/readyz',
-        usual: 18_095,
-        variable: 'TRIPLOCK_STRIPE_PORT',
+        usual: port.usual,
+        variable: port.variable,
       },
     ],
-    settings: ({ dataFolder, controlToken, stripe: { webhooks } }) => ({
-      CONTROL_TOKEN: controlToken,
-      STRIPE_SIMULATOR_JOURNAL: join(dataFolder, 'stripe.jsonl'),
-      ...(webhooks && {
-        STRIPE_SIMULATOR_WEBHOOK_URL: webhooks.url,
-        STRIPE_SIMULATOR_WEBHOOK_SECRET: webhooks.secrets,
-      }),
-    }),
-  },
+    settings: ({ dataFolder, controlToken, accounts }) => {
+      const { webhooks } = accounts.find((each) => each.provider === provider) ?? {};
+      return {
+        CONTROL_TOKEN: controlToken,
+        [`${prefix}_JOURNAL`]: join(dataFolder, `${provider}.jsonl`),
+        ...(webhooks && {
+          [`${prefix}_WEBHOOK_URL`]: webhooks.url,
+          [`${prefix}_WEBHOOK_SECRET`]: webhooks.secrets,
+        }),
+      };
+    },
+  };
+});
+
+/** Whom the pipeline deals with: the providers that it charges at, and the partners' server. */
+const counterparts: readonly Service[] = [
+  ...simulators,
   {
     name: 'catcher',
     main: 'demo/catcher/main.ts',
@@ -138,13 +147,17 @@ export const services: readonly Service[] = [
 export const servicesHere: readonly Service[] = [agent, ...services];
 
 /**
- * The table without the simulator where Stripe itself is asked, and without a port for its webhooks
- * where it sends none.
+ * The table without the simulators of providers that are asked themselves, and without a port for
+ * webhooks where none sends any.
  */
-export function servicesFor(stripe: StripeAccount, table: readonly Service[]): readonly Service[] {
-  const asked =
-    stripe.origin === 'simulated' ? table : table.filter(({ name }) => name !== simulator);
-  if (stripe.webhooks) return asked;
+export function servicesFor(
+  accounts: readonly ProviderAccount[],
+  table: readonly Service[],
+): readonly Service[] {
+  const given = accounts.filter(({ origin }) => origin === 'given');
+  const unused = given.map(({ provider }) => simulatorOf(provider));
+  const asked = table.filter(({ name }) => !unused.includes(name));
+  if (accounts.some(({ webhooks }) => webhooks !== undefined)) return asked;
   return asked.map((each) => ({
     ...each,
     ports: each.ports.filter(({ use }) => use !== 'webhooks'),

@@ -17,6 +17,7 @@ import {
 import { signalFamily, stopProcess } from './processes/stop.ts';
 import { allParts } from './parts/start-parts.ts';
 import { agent, firstAdminPort, heapWithin, type Service } from './service-table.ts';
+import { settingsGiven } from './providers.ts';
 import type { ProcessRecord, Session } from './session.ts';
 import { stopOrderOf } from './stop-order.ts';
 import type { Wiring } from './wiring.ts';
@@ -239,7 +240,8 @@ export async function wireAgent(
 function environmentOfLauncher(): Record<string, string> {
   const names = [
     ...allParts.map(({ given }) => given.variable),
-    ...['STRIPE_API_KEY', 'STRIPE_WEBHOOK_SECRETS', 'XDG_CACHE_HOME', 'JAVA_HOME', 'CLOUDSDK_ROOT'],
+    ...settingsGiven,
+    ...['XDG_CACHE_HOME', 'JAVA_HOME', 'CLOUDSDK_ROOT'],
   ];
   const given = names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []));
   return { ...tracingSettings(), ...(Object.fromEntries(given) as Record<string, string>) };

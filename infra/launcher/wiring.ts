@@ -9,6 +9,7 @@ import {
   readLedgerStore,
   type LedgerSettings,
 } from '@triplock/ledgers';
+import { keysOfOperators, providerNamed } from '@triplock/providers';
 import type { Names } from './names.ts';
 import type { Addresses } from './parts/part.ts';
 import { pubsubProject } from './parts/pubsub.ts';
@@ -22,7 +23,7 @@ import {
   type RoleOfService,
   type SubscriptionName,
 } from './services.ts';
-import type { StripeAccount } from './stripe.ts';
+import { type ProviderAccount, settingsOfAccounts } from './providers.ts';
 
 /** `demo` and `test` allow what production refuses: crash points, webhooks to this machine. */
 export type Mode = 'demo' | 'test';
@@ -38,7 +39,7 @@ export type Wiring = {
   claims: ClaimStore;
   ledger: LedgerStore;
   names: Names;
-  stripe: StripeAccount;
+  accounts: readonly ProviderAccount[];
   /** What each process wants to be shown by whoever has it fail. */
   controlToken: string;
   /** The file of the keys that webhook secrets are sealed with. */
@@ -94,7 +95,7 @@ export function settingsOf(
   service: DeclaredService,
   wiring: Wiring,
 ): Readonly<Record<string, string>> {
-  const { events, claims, ledger, provider, role } = service;
+  const { events, claims, ledger, role } = service;
   const { addresses, databases } = wiring;
   const { postRowsMax } = ledgerStoreNamed(wiring.ledger);
   return {
@@ -116,7 +117,7 @@ export function settingsOf(
     ...(ledger === 'posts' && postRowsMax && { POST_ROWS_MAX: `${postRowsMax}` }),
     // Where it may copy the ledger to, for what reads it by SQL.
     ...(ledger === 'audits' && isCopied(wiring.ledger) && { LEDGER_COPY_URL: databases.copy }),
-    ...(provider && providerSettings(provider, wiring)),
+    ...settingsOfProviders(service, wiring),
     ...(role && { DATABASE_URL: databases[roleIn(role)] }),
     ...('CONSOLE_LOGIN' in service.settings && consoleSettings(wiring)),
   };
@@ -127,14 +128,14 @@ function consoleSettings({
   databases,
   processes,
   agent,
-  stripe,
+  accounts,
 }: Wiring): Readonly<Record<string, string>> {
   const auditor = processes.find(({ name }) => serviceOf(name) === 'auditor');
   return {
     CONSOLE_LOGIN: 'none',
     OPERATOR_DATABASE_URL: databases.operator,
     PARTNERS_DATABASE_URL: databases.partners,
-    OPERATOR_STRIPE_API_KEY: stripe.apiKey,
+    ...keysOfOperators(settingsOfAccounts(accounts)),
     PROCESS_URLS: processes.map(({ name, url }) => `${name}=${url}`).join(','),
     ...(auditor && { AUDITOR_URL: auditor.url }),
     ...(agent && { CONSOLE_AGENT_URL: agent.url, CONSOLE_AGENT_TOKEN: agent.token }),
@@ -150,17 +151,24 @@ function roleIn(role: `triplock_${string}`): RoleOfService {
   return role.replace('triplock_', '') as RoleOfService;
 }
 
-function providerSettings(
-  does: 'charges' | 'reads',
-  { stripe }: Wiring,
+/** Of every provider what its settings table asks for. */
+function settingsOfProviders(
+  { settings, provider }: DeclaredService,
+  { accounts }: Wiring,
 ): Readonly<Record<string, string>> {
-  const account = { STRIPE_API_KEY: stripe.apiKey, STRIPE_API_URL: stripe.url };
-  if (does === 'reads') return account;
+  const secrets = accounts.flatMap(({ provider: name, webhooks }) => {
+    const { reports } = providerNamed(name);
+    return reports && webhooks ? [[reports.secrets, webhooks.secrets] as const] : [];
+  });
+  const given = { ...settingsOfAccounts(accounts), ...Object.fromEntries(secrets) };
+  const isSimulated = accounts.every(({ origin }) => origin === 'simulated');
   return {
-    ...account,
-    ...(stripe.webhooks && { STRIPE_WEBHOOK_SECRETS: stripe.webhooks.secrets }),
+    ...('PROVIDERS' in settings && {
+      PROVIDERS: accounts.map(({ provider: name }) => name).join(','),
+    }),
+    ...(provider && Object.fromEntries(Object.entries(given).filter(([name]) => name in settings))),
     // A simulator answers within milliseconds, or not at all because a fault has it so.
-    ...(stripe.origin === 'simulated' && { PROVIDER_TIMEOUT_MS: '3000' }),
+    ...(provider === 'charges' && isSimulated && { PROVIDER_TIMEOUT_MS: '3000' }),
   };
 }
 

@@ -34,7 +34,7 @@ const testedOnRealStores = ['adapter', 'store', 'wiring', 'inspect', 'service', 
 
 /** Where the clients of stores and brokers may be imported. */
 export const driverHomes = [
-  'libs/{claims,ledger,inbox,partners,provider,transport,postgres,testing,stores,once}/**',
+  'libs/{claims,ledger,inbox,partners,providers,transport,postgres,testing,stores,once}/**',
   '{infra,demo,e2e,load-tests}/**',
 ];
 

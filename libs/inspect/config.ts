@@ -2,6 +2,7 @@ import { claimStoreAdvice, claimStoreSettings } from '@triplock/claim-stores';
 import { topics } from '@triplock/contracts';
 import { ledgerSettings, ledgerStoreAdvice, neededForLedger } from '@triplock/ledgers';
 import { webhookKeys } from '@triplock/partners';
+import { accountSettings, providerAdvice } from '@triplock/providers';
 import {
   address,
   addresses,
@@ -67,9 +68,8 @@ export const settings = {
   AUDITOR_URL: withDefault(httpUrl, undefined),
   /** The claim store, by the gateways' own settings. */
   ...claimStoreSettings,
-  /** A key that only reads, but for `give-back`; without one the provider is not asked. */
-  STRIPE_API_KEY: withDefault(text, undefined),
-  STRIPE_API_URL: withDefault(httpUrl, undefined),
+  /** Keys that only read, but for `give-back`; a provider without its own is not asked. */
+  ...accountSettings,
   /** The demo's webhook receiver; there is none in production. */
   CATCHER_URL: withDefault(httpUrl, undefined),
 };
@@ -99,10 +99,10 @@ const advice = {
   WEBHOOK_KEYS: 'the keys of webhook secrets, by WEBHOOK_KEYS_FILE',
   KAFKA_BROKERS: 'some brokers as host:port, separated by commas',
   PUBSUB_PROJECT_ID: 'the project that the events topic is in',
-  STRIPE_API_KEY: 'a key that may refund charges and cancel PaymentIntents',
   AUDITOR_URL: "the URL of an auditor's operators' port, such as http://auditor:9100",
   ...claimStoreAdvice,
   ...ledgerStoreAdvice,
+  ...providerAdvice,
 } as const;
 
 /** A setting that some command cannot do without. */
@@ -123,9 +123,17 @@ export function required<Name extends NeededSetting>(
   ...names: readonly Name[]
 ): { [Each in Name]: NonNullable<Config[Each]> } {
   const missing = names.filter((name) => config[name] === undefined);
-  if (missing.length > 0) {
-    const lines = missing.map((name) => `${name} is not set: give ${advice[name]}`);
-    throw new UsageError(lines.join('\n'));
-  }
+  if (missing.length > 0) refuseWithout(missing);
   return config as { [Each in Name]: NonNullable<Config[Each]> };
+}
+
+/** @throws UsageError that says of each of these settings what to set. */
+export function refuseWithout(missing: readonly string[]): never {
+  const lines = missing.map((name) => `${name} is not set: give ${adviceFor(name)}`);
+  throw new UsageError(lines.join('\n'));
+}
+
+function adviceFor(name: string): string {
+  const known: Readonly<Record<string, string>> = advice;
+  return known[name] ?? 'it';
 }

@@ -148,13 +148,13 @@ test('a transaction that has been pending for long is listed, and redriven it is
   const sources = await someSources(context);
   const { database } = sources;
   const ago = (span: string) => `now() - interval '${span}'`;
-  const insert = (id: string, age: string, provider: string) =>
+  const insert = (id: string, age: string, intent: string) =>
     database.query(
       `INSERT INTO ledger.transactions (txn_id, kind, partner_id, idempotency_key, fingerprint,
          response_version, payment_method, created_at, amount, currency, state, events, due_at,
          provider, provider_intent_id)
        VALUES ($1::uuid, 'payment', 'acme', $1::uuid::text, sha256('x'), 1, 'pm_card_visa', ${age}, 100, 'EUR',
-         'pending', 0, now() + interval '1 minute', ${provider}, ${provider})`,
+         'pending', 0, now() + interval '1 minute', 'stripe', ${intent})`,
       [id],
     );
   const [stuck, young, withCustomer] = eventIds as [string, string, string];
@@ -165,10 +165,10 @@ test('a transaction that has been pending for long is listed, and redriven it is
   await insert(withCustomer, ago('3 hours'), `'stripe'`);
   await database.query(
     `INSERT INTO auditor.provider_journal
-       (kind, id, status, waits_for, amount, currency, created_at, txn_id, partner_id)
-     VALUES ('intent', 'stripe', 'pending', 'customer', 100, 'EUR', now(), $1, 'acme'),
-            ('intent', 'held', 'pending', 'partner', 100, 'EUR', now(), $2, 'acme'),
-            ('intent', 'held-too-long', 'pending', 'partner', 100, 'EUR', now(), $3, 'acme')`,
+       (provider, kind, id, status, waits_for, amount, currency, created_at, txn_id, partner_id)
+     VALUES ('stripe', 'intent', 'stripe', 'pending', 'customer', 100, 'EUR', now(), $1, 'acme'),
+            ('stripe', 'intent', 'held', 'pending', 'partner', 100, 'EUR', now(), $2, 'acme'),
+            ('stripe', 'intent', 'held-too-long', 'pending', 'partner', 100, 'EUR', now(), $3, 'acme')`,
     [withCustomer, held, heldTooLong],
   );
   // Its partner may capture it for seven days.

@@ -6,7 +6,8 @@
 SELECT kind, payment_id AS "paymentId",
        partner_id AS partner, idempotency_key AS key, encode(fingerprint, 'hex') AS fingerprint,
        state, failure_code AS failure, amount, currency,
-       created_at AS "createdAt", settled_at AS "settledAt", provider_intent_id AS "intentId",
+       created_at AS "createdAt", settled_at AS "settledAt", provider,
+       provider_intent_id AS "intentId",
        provider_charge_id AS "chargeId", provider_refund_id AS "refundId"
 FROM ledger.transactions WHERE txn_id = $1
 

@@ -28,7 +28,8 @@ export type LedgerRow = {
   currency: string | null;
   createdAt: Date;
   settledAt: Date | null;
-  /** What the provider calls them; cards only. */
+  /** Who is asked about it, and what that calls them; null for a book transfer. */
+  provider: string | null;
   intentId: string | null;
   chargeId: string | null;
   refundId: string | null;

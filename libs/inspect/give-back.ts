@@ -1,44 +1,52 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
-import { type IdempotencyKey, type PartnerId, type TxnId, formatMoney } from '@triplock/payments';
 import {
-  openStripe,
-  type IntentOutcome,
-  type IntentQuery,
-  type Provider,
-  type RefundRequest,
-} from '@triplock/provider';
+  type IdempotencyKey,
+  type PartnerId,
+  type ProviderName,
+  type TxnId,
+  formatMoney,
+} from '@triplock/payments';
+import type { IntentOutcome, IntentQuery, Provider, RefundRequest } from '@triplock/provider';
+import { findProvider, lacking, openProvider, type AccountSettings } from '@triplock/providers';
 import { CommandError, wordsOf } from '@triplock/command';
 import { recordGiveBack, type Actor } from './operator-acts.ts';
 
 const sql = loadStatements(import.meta.url, 'give-back.sql', ['readPayment']);
 
-/** Longer than Stripe takes for a refund. */
+/** Longer than a slow provider takes for a refund. */
 const timeoutMs = 30_000;
 
-/** The provider, by a key that may refund charges and cancel PaymentIntents. */
-export function openGiver({
-  apiKey,
-  apiUrl,
-}: {
-  apiKey: string;
-  apiUrl: string | undefined;
-}): Provider {
-  return openStripe({ apiKey, ...(apiUrl && { apiUrl }), timeoutMs });
+/** Opens providers by keys that may refund charges and cancel intents. */
+export type Giver = (provider: ProviderName) => Provider;
+
+/** @param missing throws what says that these settings are to be given. */
+export function openGiver(
+  accounts: AccountSettings,
+  missing: (settings: readonly string[]) => never,
+): Giver {
+  return (provider) => {
+    const name = findProvider(provider);
+    if (name === undefined) throw new CommandError(`there is no provider ${provider} here`);
+    const lacks = lacking(name, accounts);
+    if (lacks.length > 0) missing(lacks);
+    return openProvider(name, accounts, { timeoutMs });
+  };
 }
 
 /**
- * What the provider has of a card payment that has ended without it: each of its intents, and what
- * is to be done about it. Nothing is changed.
+ * What the provider has of a payment that has ended without it: each of its intents, and what is to
+ * be done about it. Nothing is changed.
  *
- * @throws CommandError for what is no card payment, or has not ended; UnknownOutcomeError when
- * nobody knows how an intent is.
+ * @throws CommandError for what no provider charges, or has not ended; UnknownOutcomeError when
+ * nobody knows how an intent is; what the giver throws.
  */
 export async function findToGiveBack(
   database: Queryable,
-  provider: Provider,
+  giver: Giver,
   id: TxnId,
 ): Promise<ToDo[]> {
   const payment = await readPayment(database, id);
+  const provider = giver(payment.provider);
   return Promise.all(payment.intents.map((intentId) => lookAt(provider, payment, intentId)));
 }
 
@@ -51,16 +59,18 @@ export async function findToGiveBack(
  */
 export async function giveBackOne(
   database: Queryable,
-  { provider, txnId }: { provider: Provider; txnId: TxnId },
+  { giver, txnId }: { giver: Giver; txnId: TxnId },
   todo: Doable,
   actor: Actor,
 ): Promise<void> {
   await recordGiveBack(database, { txnId, intentId: todo.intentId }, actor);
-  await carryOut(provider, todo);
+  await carryOut(giver(todo.provider), todo);
 }
 
 type PaymentRow = {
   txnId: TxnId;
+  /** Who charges it. */
+  provider: ProviderName;
   partnerId: PartnerId;
   state: string;
   /** Minor units. */
@@ -72,16 +82,17 @@ type PaymentRow = {
   intents: string[];
 };
 
-/** @throws CommandError for what is no card payment, or has not ended. */
+/** @throws CommandError for what no provider charges, or has not ended. */
 async function readPayment(database: Queryable, id: TxnId): Promise<PaymentRow> {
   const [row] = await database.query<PaymentRow>(sql.readPayment, [id]);
-  if (row === undefined) throw new CommandError(`${id} is no card payment of this ledger`);
+  if (row === undefined)
+    throw new CommandError(`${id} is no payment of this ledger that a provider charges`);
   if (row.state !== 'pending') return row;
   throw new CommandError(`${id} is pending: the workers bring it to its end`);
 }
 
 /** What is to be done about an intent, and how to ask for it. */
-export type ToDo = { intentId: string; why: string } & (
+export type ToDo = { provider: ProviderName; intentId: string; why: string } & (
   | { act: 'none' }
   | { act: 'cancel'; intent: IntentQuery }
   | { act: 'refund'; request: RefundRequest }
@@ -92,10 +103,11 @@ export type Doable = Exclude<ToDo, { act: 'none' }>;
 
 /** @throws UnknownOutcomeError when nobody knows how the intent is. */
 async function lookAt(provider: Provider, payment: PaymentRow, intentId: string): Promise<ToDo> {
+  const at = { provider: payment.provider, intentId };
   const { txnId, amount, currency, state } = payment;
   const intent = { txnId, intentId, money: { amount, currency } as IntentQuery['money'] };
   const isPaidBy = intentId === payment.intentId && ['succeeded', 'captured'].includes(state);
-  if (isPaidBy) return { intentId, act: 'none', why: 'paid the payment' };
+  if (isPaidBy) return { ...at, act: 'none', why: 'paid the payment' };
   const seen = await provider.readIntent(intent);
   switch (seen.outcome) {
     case 'succeeded': {
@@ -104,22 +116,22 @@ async function lookAt(provider: Provider, payment: PaymentRow, intentId: string)
       if (found.outcome === 'unknown') throw unknown(intentId, found.error);
       const taken = `took ${formatMoney(seen.received, currency)}`;
       if (found.outcome === 'none' || found.outcome === 'refused') {
-        return { intentId, act: 'refund', request, why: `${taken}: to be refunded` };
+        return { ...at, act: 'refund', request, why: `${taken}: to be refunded` };
       }
       // Asked for again, so that the act is recorded where a crash or a restore left it out.
-      return { intentId, act: 'refund', request, why: `${taken}, and it was given back` };
+      return { ...at, act: 'refund', request, why: `${taken}, and it was given back` };
     }
     case 'authorized':
     case 'reopened':
     case 'unconfirmed':
-      return { intentId, act: 'cancel', intent, why: `${states[seen.outcome]}: to be cancelled` };
+      return { ...at, act: 'cancel', intent, why: `${states[seen.outcome]}: to be cancelled` };
     case 'waiting': {
       const why = `waits for its ${seen.waitsFor}`;
-      if (seen.waitsFor === 'provider') return { intentId, act: 'none', why };
-      return { intentId, act: 'cancel', intent, why: `${why}: to be cancelled` };
+      if (seen.waitsFor === 'provider') return { ...at, act: 'none', why };
+      return { ...at, act: 'cancel', intent, why: `${why}: to be cancelled` };
     }
     case 'declined':
-      return { intentId, act: 'none', why: 'is cancelled' };
+      return { ...at, act: 'none', why: 'is cancelled' };
     case 'unknown':
       throw unknown(intentId, seen.error);
     default:

@@ -9,7 +9,8 @@ import type { ClaimSeen, ClaimsInspector } from '@triplock/claims';
 import { decodeAccepted } from '@triplock/contracts';
 import type { TxnId } from '@triplock/payments';
 import { openForCommand, type Database } from '@triplock/postgres';
-import { openStripeJournal, type JournalKind, type JournalRow } from '@triplock/provider';
+import type { JournalKind, JournalRow } from '@triplock/provider';
+import { openProviderJournals } from '@triplock/providers';
 import { openTopicReader, type ReceivedRecord, type TopicReader } from '@triplock/transport';
 import { required, type Config } from './config.ts';
 import {
@@ -201,8 +202,7 @@ async function traceOne(tracing: Tracing, txnId: TxnId): Promise<TransactionTrac
     catcher === undefined ? [] : ask('catcher', [], () => readReceipts(catcher, txnId)),
   ]);
   const provider = await askProvider(operator, effects.ledger).catch((error: unknown) => {
-    const where = operator.config.STRIPE_API_URL ?? 'Stripe';
-    const why = `the provider at ${where} was not asked: ${(error as Error).message}`;
+    const why = `the provider was not asked: ${(error as Error).message}`;
     unasked.push({ part: 'provider', why });
     return [];
   });
@@ -276,21 +276,23 @@ async function askProvider(
   { config }: Operator,
   rows: readonly LedgerRow[],
 ): Promise<ProviderObject[]> {
-  const named = rows.flatMap(({ intentId, chargeId, refundId }) => [
-    ...(intentId === null ? [] : [{ kind: 'intent', id: intentId } as const]),
-    ...(chargeId === null ? [] : [{ kind: 'charge', id: chargeId } as const]),
-    ...(refundId === null ? [] : [{ kind: 'refund', id: refundId } as const]),
+  const named = rows.flatMap(({ provider, intentId, chargeId, refundId }) => [
+    ...(intentId === null ? [] : [{ provider, kind: 'intent', id: intentId } as const]),
+    ...(chargeId === null ? [] : [{ provider, kind: 'charge', id: chargeId } as const]),
+    ...(refundId === null ? [] : [{ provider, kind: 'refund', id: refundId } as const]),
   ]);
   if (named.length === 0) return [];
-  const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
-  if (apiKey === undefined) throw new Error('STRIPE_API_KEY is not set here');
-  const journal = openStripeJournal({
-    apiKey,
-    ...(apiUrl === undefined ? {} : { apiUrl }),
+  const journals = openProviderJournals(config, {
     timeoutMs: providerTimeoutMs,
     requestsPerSecondMax: providerRequestsPerSecondMax,
   });
   return Promise.all(
-    named.map(async ({ kind, id }) => ({ kind, id, row: await journal.read(kind, id) })),
+    named.map(async ({ provider, kind, id }) => {
+      const opened = journals.find((each) => each.provider === provider);
+      if (opened?.journal === undefined) {
+        throw new Error(`${opened?.lacks.join(' and ') ?? provider} is not set here`);
+      }
+      return { kind, id, row: await opened.journal.read(kind, id) };
+    }),
   );
 }

@@ -84,7 +84,8 @@ test('what posts names every column', () => {
     'hold_expires_at',
   ];
   const notPosted = ['payment_id', 'requested_amount', ...byOthers];
-  const ofCharges = without(ended, ['state', 'failure_code', 'failure_message', 'settled_at']);
+  const withPosting = ['state', 'failure_code', 'failure_message', 'settled_at', 'provider'];
+  const ofCharges = without(ended, withPosting);
   const posted = without(transactionColumns, [...notPosted, ...ofCharges]);
   areThose(post, namesIn(cut(post, insert, /\)/)), posted);
   const refund = 'libs/ledger/postgres/follow-ups.sql';
@@ -105,8 +106,8 @@ test('post.sql takes what a posting sends', async () => {
   const payment = aPayment(everyField);
   await openPostgresLedger(database as unknown as Database).post([bookTransferOf(payment)]);
   const taken = namesIn(cut('libs/ledger/postgres/post.sql', /AS posting \(/, /\n {2}\)/));
-  // A transfer that succeeds has no failure.
-  const optional = ['failure_code', 'failure_message'];
+  // A transfer that succeeds has no failure, and no provider.
+  const optional = ['failure_code', 'failure_message', 'provider'];
   areThose('requestRow in libs/ledger/postgres/payments.ts', sent, without(taken, optional));
 });
 

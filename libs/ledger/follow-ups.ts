@@ -6,6 +6,7 @@ import type {
   Money,
   PartnerId,
   FollowUp,
+  ProviderName,
   Settlement,
   TransactionState,
   TxnId,
@@ -21,7 +22,7 @@ export type FollowUpPosting = {
    * Why the payment's provider can never move so much; nothing when it may. Looked at before
    * anything is held for it, where a provider has to be asked.
    */
-  refuse?: (money: Money) => Failure | undefined;
+  refuse?: (money: Money, provider: ProviderName) => Failure | undefined;
 };
 
 /** What posting a refund, or looking at one again, came to. */

@@ -17,6 +17,8 @@ export type Posting = {
   payment: AcceptedPayment;
   traceparent: string;
   settlement?: { result: Settlement; settledAt: Date };
+  /** Who is asked to charge it; absent for a book transfer. */
+  provider?: ProviderName | undefined;
 };
 
 /** What posting one payment came to. */

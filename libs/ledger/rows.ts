@@ -98,6 +98,7 @@ export function paymentOf(row: PaymentRow): Payment {
     ...customerOf(row),
     ...authorizationOf(row),
     ...failureOf(row),
+    ...(row.provider === null ? {} : { chargedBy: row.provider }),
     ...providerOf(row),
   };
 }

@@ -15,10 +15,11 @@ export type DueTransaction =
   | { kind: 'unreadable'; txnId: TxnId; error: unknown };
 
 /**
- * Which rows are taken. `settled-here`: those that come to an end in the ledger alone, whatever the
- * provider does, which are book transfers and refunds that have yet to be reserved.
+ * Which rows are taken. `settled-here`: those that come to an end in the ledger alone, whatever any
+ * provider does, which are book transfers and refunds that have yet to be reserved. Else those that
+ * one provider is asked about, so that one that is away holds up nothing of another's.
  */
-export type DueRows = 'all' | 'settled-here';
+export type DueRows = 'all' | 'settled-here' | { readonly provider: ProviderName };
 
 /**
  * Takes up to `limit` pending transactions whose time has come, longest due first, so that no two

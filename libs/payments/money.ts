@@ -19,8 +19,8 @@ export type Account = Brand<string, 'Account'>;
 /** One double entry in the form of a transfer: it balances by construction, for any amount. */
 export type Entry = { readonly debit: Account; readonly credit: Account; readonly money: Money };
 
-/** Who may be asked to charge. */
-export type ProviderName = 'stripe';
+/** Who charges, as the list of providers names it (libs/providers); stored, and part of accounts. */
+export type ProviderName = string;
 
 /**
  * Whose money moves, and from where: a provider's charge, or the partner's own funds when absent.

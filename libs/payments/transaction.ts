@@ -49,8 +49,8 @@ export type AwaitedCustomer = {
 export type PaymentDetails = {
   readonly money: Money;
   /**
-   * What the provider charges, `pm_…`; absent for a book transfer, which no provider is asked
-   * about.
+   * What a provider charges, by whose form it is chosen, such as `pm_…`; absent for a book transfer,
+   * which no provider is asked about.
    */
   readonly paymentMethod?: string;
   /** Where the customer comes back to after authenticating elsewhere. */
@@ -72,6 +72,8 @@ export type AcceptedPayment = Accepted & {
 export type Payment = AcceptedPayment &
   TransactionProgress & {
     readonly amountRefunded: bigint;
+    /** Who is asked to charge it, chosen when it was posted; absent for a book transfer. */
+    readonly chargedBy?: ProviderName;
     /** Cards only, from when a worker saw that the customer has to act. */
     readonly customer?: AwaitedCustomer;
     /** When a worker saw that the money is held, to be captured; by the store's clock. */

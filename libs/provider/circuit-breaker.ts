@@ -6,6 +6,8 @@ export type ProviderCall = keyof Provider;
 
 /** When calls stop being sent, for how long, and who is informed. */
 export type CircuitBreakerLimits = {
+  /** The provider's, for the spans of its calls. */
+  name?: string;
   /** As many unknown outcomes in a row open the circuit: calls fail unsent. */
   unknownInARowMax: number;
   /**
@@ -65,7 +67,9 @@ export function openCircuitBreaker(
     }
     const startedMs = performance.now();
     // Whatever the package sends for one call, a second try after a reset too, is within this span.
-    const outcome = await inSpan({ name: `stripe ${name}` }, () => answerOf(call));
+    const outcome = await inSpan({ name: `${limits.name ?? 'provider'} ${name}` }, () =>
+      answerOf(call),
+    );
     const isKnown = outcome.outcome !== 'unknown';
     const seconds = (performance.now() - startedMs) / 1_000;
     limits.onCall?.(name, { outcome: isKnown ? 'answered' : 'unknown', seconds });

@@ -27,10 +27,6 @@ const refusedInProduction: readonly Refusal[] = [
       ? 'it is a test key, which charges nobody and says that it did: give the live key (sk_live_… or rk_live_…)'
       : undefined,
   ({ name, value }) =>
-    name === 'STRIPE_API_URL' && !isStripe(value)
-      ? "it is not Stripe's, so whoever answers there gets the key and says what was charged: unset it"
-      : undefined,
-  ({ name, value }) =>
     name.endsWith('_EMULATOR_HOST') && value !== undefined
       ? 'an emulator keeps nothing: unset it, and the service itself is used'
       : undefined,
@@ -134,13 +130,6 @@ function isEveryAddress(value: unknown): boolean {
   const host = value.includes(':') ? `[${value.replaceAll(/[[\]]/g, '')}]` : value;
   if (!URL.canParse(`http://${host}`)) return false;
   return /^(0\.0\.0\.0|\[::(ffff:0:0)?\])$/.test(new URL(`http://${host}`).hostname);
-}
-
-/** Another port of Stripe's host is nobody else's, and has every call end unknown. */
-function isStripe(value: unknown): boolean {
-  if (typeof value !== 'string') return true;
-  const { protocol, hostname } = new URL(value);
-  return protocol === 'https:' && hostname === 'api.stripe.com';
 }
 
 /**

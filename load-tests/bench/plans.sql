@@ -22,8 +22,8 @@ WITH chosen AS MATERIALIZED (
   FROM chosen
 )
 INSERT INTO auditor.provider_journal
-  (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id, changed_at)
-SELECT kind, CASE kind WHEN 'intent' THEN 'pi_' WHEN 'charge' THEN 'ch_' ELSE 're_' END
+  (provider, kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id, changed_at)
+SELECT 'stripe', kind, CASE kind WHEN 'intent' THEN 'pi_' WHEN 'charge' THEN 'ch_' ELSE 're_' END
     || CASE kind WHEN 'refund' THEN refund ELSE card END,
   'succeeded', (t).amount, (t).currency, (t).created_at, 'pi_' || card,
   CASE kind WHEN 'refund' THEN refund ELSE card END, (t).partner_id, (t).settled_at

@@ -5,7 +5,7 @@ import type { FoundRow } from './checks.ts';
 import { measureLag, type Lag, type LagReaders } from './kafka-retention.ts';
 import { findLostRecords, listLost, type ListedLoss, type LostRecords } from './lost-records.ts';
 import type { AuditorMetrics } from './metrics.ts';
-import type { CaughtUp, JournalCopy, NotCompared } from './provider-journal.ts';
+import type { CaughtUp, JournalCopy, NotCompared, Unasked } from './provider-journal.ts';
 import {
   closedSoFar,
   closeSlices,
@@ -204,7 +204,6 @@ async function lookNow(
 
 const toldSql = 'SELECT EXISTS (SELECT FROM ledger.told WHERE adopted_at IS NULL) AS open';
 
-type Unasked = { because: NotCompared; since: Date };
 type Known = { lag: Lag; atProvider: CaughtUp; unasked: readonly Unasked[] };
 
 /** What has to be known before anything is looked at. */
@@ -216,7 +215,7 @@ async function prepare(auditor: Auditor): Promise<Known> {
   const atProvider = await auditor.journal.catchUp();
   await auditor.copyLedger?.({ counting: true });
   const claims = await claimsNotCompared(auditor.database);
-  const provider = atProvider.outcome === 'not-compared' ? [atProvider] : [];
+  const provider = atProvider.outcome === 'not-compared' ? atProvider.unasked : [];
   return { lag, atProvider, unasked: [...provider, ...(claims === undefined ? [] : [claims])] };
 }
 

@@ -95,7 +95,7 @@ const unharmed: Readonly<Record<string, string>> = {
     'what was told and accepted is looked for there once more, or, where it was lacking, told otherwise or not in the ledger, which is seen',
   'auditor.doubted_slices*': 'a slice that is not doubted is looked at as any other',
   'auditor.full_audit.*': 'how far it is; the next one begins at the first slice',
-  'auditor.provider_walks.*': 'how far lists were read: what they lack is missing in the journal',
+  'auditor.provider_walks*': 'how far lists were read: what they lack is missing in the journal',
   'auditor.operator_acts*': 'what a person says of a loss, which is known nowhere else',
   'auditor.scheduled_audit.*': 'the result of the last audit, which the next one replaces',
 };

@@ -10,6 +10,7 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { accountSettings } from '@triplock/providers';
 import { kafkaSettings, missingForKafka } from '@triplock/transport';
 import { isCopied, ledgerSettings, missingForLedger } from '@triplock/ledgers';
 
@@ -37,17 +38,15 @@ export const settings = {
    */
   AUDITOR_GROUP: withDefault(text, 'auditor'),
   /**
-   * Whose journal is compared with the ledger, by a key of its own that only reads: PaymentIntents,
-   * and Charges and Refunds. Absent, the audit says of cards that they could not be compared.
+   * Whose journals are compared with the ledger, by keys of its own that only read. Of a provider
+   * that payments name and that has none here the audit says that it could not be compared.
    */
-  STRIPE_API_KEY: withDefault(text, undefined),
-  /** Another address that speaks Stripe's API, such as the simulator's. */
-  STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
+  ...accountSettings,
   /** Until a page is given up and asked for again. */
   PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),
   /**
-   * Pages of 100 are read no faster. Stripe allows 25 reads a second in test mode, 100 in live
-   * mode.
+   * Pages of each provider are read no faster. Stripe allows 25 reads a second in test mode, 100
+   * in live mode.
    */
   PROVIDER_READS_PER_SECOND: withDefault(integer({ min: 1, max: 100 }), 10),
   /** From one scheduled audit to the next; however many auditors run, they take turns. */

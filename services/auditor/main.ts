@@ -9,7 +9,7 @@ import {
   type DatabaseOptions,
   type Queryable,
 } from '@triplock/postgres';
-import { openStripeJournal, type ProviderJournal } from '@triplock/provider';
+import { openProviderJournals } from '@triplock/providers';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
   kafkaOf,
@@ -83,7 +83,14 @@ await runService(auditor, readConfig, async (config, service) => {
       accepted: offsetsOf(config.ACCEPTED_TOPIC, config.AUDITOR_GROUP),
       deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroupOf(config)),
     },
-    journal: openJournalCopy({ database: auditDatabase, journal: journalOf(config), logger }),
+    journal: openJournalCopy({
+      database: auditDatabase,
+      journals: openProviderJournals(config, {
+        timeoutMs: config.PROVIDER_TIMEOUT_MS,
+        requestsPerSecondMax: config.PROVIDER_READS_PER_SECOND,
+      }),
+      logger,
+    }),
     lost,
     customerOverdueMs: config.AUDIT_OVERDUE_CUSTOMER_MS,
     metrics,
@@ -184,17 +191,6 @@ async function consumeTopics(
   });
   onClose('dead letter consumer', () => deadLetters.close());
   return accepted;
-}
-
-function journalOf(config: Config): ProviderJournal | undefined {
-  const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
-  if (apiKey === undefined) return undefined;
-  return openStripeJournal({
-    apiKey,
-    ...(apiUrl === undefined ? {} : { apiUrl }),
-    timeoutMs: config.PROVIDER_TIMEOUT_MS,
-    requestsPerSecondMax: config.PROVIDER_READS_PER_SECOND,
-  });
 }
 
 function deadLetterGroupOf({ AUDITOR_GROUP }: Config): string {

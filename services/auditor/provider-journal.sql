@@ -1,17 +1,25 @@
--- The auditor's copy of the provider's journal (provider_journal), and how far each of the
--- provider's lists was walked (provider_walks).
+-- The auditor's copy of the providers' journals (provider_journal), and how far each of their lists
+-- was walked (provider_walks).
 
 -- name: asksAProvider
--- Whether there is anything to compare with a provider. Always one row.
-SELECT EXISTS (SELECT FROM ledger.transactions WHERE payment_method IS NOT NULL)
-  OR EXISTS (SELECT FROM auditor.provider_journal) AS asks
+-- Whether there is anything to compare with a provider, $1. Always one row.
+SELECT EXISTS (
+    SELECT FROM ledger.transactions WHERE provider = $1 AND payment_method IS NOT NULL
+  ) OR EXISTS (SELECT FROM auditor.provider_walks WHERE provider = $1) AS asks
 
 -- name: readWalked
--- Since when the journal may lack something. Always one row.
+-- Since when the journal may lack something of a provider, $1. Always one row.
 SELECT greatest(
-  (SELECT min(walked_at) FROM provider_walks),
-  (SELECT min(created_at) FROM ledger.transactions WHERE payment_method IS NOT NULL)
+  (SELECT min(walked_at) FROM provider_walks WHERE provider = $1),
+  (SELECT min(created_at) FROM ledger.transactions
+   WHERE provider = $1 AND payment_method IS NOT NULL)
 ) AS "walkedAt"
+
+-- name: beginWalks
+-- Has the lists of a provider, $1, walked that never were; $2 their kinds.
+INSERT INTO provider_walks (provider, kind, since, known_until)
+SELECT $1, kind, since, since FROM unnest($2::text[]) AS kind, provider_beginning
+ON CONFLICT DO NOTHING
 
 -- name: beginWholeWalk
 -- Has every list walked from its beginning, also where a walk is under way.
@@ -24,21 +32,23 @@ UPDATE provider_walks SET
 -- name: readWalk
 -- How far a list was read.
 --
--- $1 kind.
+-- $1 kind, $2 provider.
 -- Always one row: the cursor of a walk under way or null, and how far everything is known.
-SELECT cursor, known_until AS "knownUntil" FROM provider_walks WHERE kind = $1
+SELECT cursor, known_until AS "knownUntil" FROM provider_walks WHERE kind = $1 AND provider = $2
 
 -- name: restartWalk
 -- Begins a walk again whose cursor the provider does not know any more.
 --
--- $1 kind, $2 the cursor.
-UPDATE provider_walks SET newest = NULL, cursor = NULL WHERE kind = $1 AND cursor = $2
+-- $1 kind, $2 the cursor, $3 provider.
+UPDATE provider_walks SET newest = NULL, cursor = NULL
+WHERE kind = $1 AND cursor = $2 AND provider = $3
 
 -- name: recordPage
 -- Records a page of the provider's list in the journal, and moves the walk on.
 --
 -- $1 kind, $2 a JSON array of objects with the fields below, $3 the cursor by which the page was
--- asked for or null, $4 that of the next page or null, $5 how far everything was known then.
+-- asked for or null, $4 that of the next page or null, $5 how far everything was known then, $6 the
+-- provider.
 -- A row: the walk went on from here. No row: another one took it on meanwhile, or began it again;
 -- the page is in the journal all the same.
 --
@@ -52,14 +62,15 @@ WITH page AS (
   )
 ), recorded AS (
   INSERT INTO provider_journal AS known
-    (kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
-  SELECT $1, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id
+    (provider, kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id,
+     partner_id)
+  SELECT $6, $1, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id
   FROM page
   WHERE txn_id IS NOT NULL
     OR EXISTS (SELECT FROM provider_journal AS ours
-               WHERE ours.kind = 'intent' AND ours.id = page.intent_id)
+               WHERE ours.kind = 'intent' AND ours.id = page.intent_id AND ours.provider = $6)
   ORDER BY id
-  ON CONFLICT (kind, id) DO UPDATE SET
+  ON CONFLICT (kind, id, provider) DO UPDATE SET
     (status, waits_for) = (
       SELECT CASE WHEN ended THEN known.status ELSE excluded.status END,
              CASE WHEN NOT ended THEN excluded.waits_for END
@@ -81,27 +92,28 @@ UPDATE provider_walks SET
     ELSE least(now(), greatest(known_until, newest, (SELECT max(created_at) FROM page))) END,
   cursor = $4,
   walked_at = CASE WHEN $4::text IS NOT NULL THEN walked_at ELSE now() END
-WHERE kind = $1 AND cursor IS NOT DISTINCT FROM $3::text AND known_until = $5::timestamptz
+WHERE kind = $1 AND provider = $6
+  AND cursor IS NOT DISTINCT FROM $3::text AND known_until = $5::timestamptz
 RETURNING everything_since AS "everythingSince"
 
 -- name: endWholeWalk
 -- Removes from the journal what a walk over everything did not meet.
 --
--- $1 kind, $2 when that walk began.
+-- $1 kind, $2 when that walk began, $3 provider.
 WITH ended AS (
   UPDATE provider_walks SET everything_since = NULL
-  WHERE kind = $1 AND everything_since = $2::timestamptz
+  WHERE kind = $1 AND everything_since = $2::timestamptz AND provider = $3
   RETURNING kind
 )
 DELETE FROM provider_journal
-WHERE kind IN (SELECT kind FROM ended) AND seen_at < $2::timestamptz
+WHERE kind IN (SELECT kind FROM ended) AND provider = $3 AND seen_at < $2::timestamptz
 
 -- name: ownIntents
 -- Which of some intents are ours.
 --
--- $1 their ids.
+-- $1 their ids, $2 the provider.
 -- A row: the id of one that is in the journal.
-SELECT id FROM auditor.intents WHERE id = ANY($1::text[])
+SELECT id FROM auditor.intents WHERE id = ANY($1::text[]) AND provider = $2
 
 -- name: findDoubtful
 -- What of the provider's does not agree with the ledger only because it has changed since it was
@@ -109,44 +121,50 @@ SELECT id FROM auditor.intents WHERE id = ANY($1::text[])
 -- been waiting longest comes first, because a check calls it drift first; what stays doubtful
 -- whatever the provider says, as an intent that nobody confirms, waits anew once it was looked at.
 --
--- $1 rows at most.
+-- $1 rows at most, $2 the provider.
 -- A row: kind and id of one to ask about.
 SELECT kind, id FROM (
   -- Charges of payments that succeeded, and that nobody has seen succeed.
-  SELECT 'charge' AS kind, provider_charge_id AS id, settled_at AS since
+  SELECT 'charge' AS kind, provider_charge_id AS id, settled_at AS since, provider
   FROM ledger.transactions
   WHERE kind = 'payment' AND state IN ('succeeded', 'captured') AND provider_charge_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM auditor.charges
-                    WHERE charges.id = provider_charge_id AND charges.status = 'succeeded')
+                    WHERE charges.id = provider_charge_id AND charges.status = 'succeeded'
+                      AND charges.provider = transactions.provider)
   UNION ALL
   -- Refunds that ended otherwise than what was seen of them.
-  SELECT 'refund', provider_refund_id, settled_at
+  SELECT 'refund', provider_refund_id, settled_at, provider
   FROM ledger.transactions
   WHERE kind = 'refund' AND state <> 'pending' AND provider_refund_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM auditor.refunds
-                    WHERE refunds.id = provider_refund_id AND refunds.status = state)
+                    WHERE refunds.id = provider_refund_id AND refunds.status = state
+                      AND refunds.provider = transactions.provider)
   UNION ALL
   -- Charges under way of payments that failed or were cancelled.
-  SELECT 'charge', charges.id, charges.seen_at
+  SELECT 'charge', charges.id, charges.seen_at, charges.provider
   FROM auditor.charges JOIN ledger.transactions USING (txn_id)
   WHERE charges.status = 'pending' AND transactions.state IN ('failed', 'canceled')
   UNION ALL
   -- Intents that no row names: whoever made one may have died, but nobody may confirm it. Those of
   -- payments that have ended, which were listed before that.
-  SELECT 'intent', intents.id, intents.seen_at
+  SELECT 'intent', intents.id, intents.seen_at, intents.provider
   FROM auditor.intents
   WHERE intents.status IN ('unconfirmed', 'pending')
     AND NOT EXISTS (SELECT FROM ledger.transactions
                     WHERE transactions.txn_id = intents.txn_id
                       AND transactions.provider_intent_id = intents.id
+                      AND transactions.provider = intents.provider
                       AND transactions.state = 'pending')
   UNION ALL
   -- Intents of payments that have ended, and that no list has shown.
-  SELECT 'intent', provider_intent_id, settled_at
+  SELECT 'intent', provider_intent_id, settled_at, provider
   FROM ledger.transactions
   WHERE kind = 'payment' AND state <> 'pending' AND provider_intent_id IS NOT NULL
-    AND NOT EXISTS (SELECT FROM auditor.intents WHERE intents.id = provider_intent_id)
+    AND NOT EXISTS (SELECT FROM auditor.intents
+                    WHERE intents.id = provider_intent_id
+                      AND intents.provider = transactions.provider)
 ) AS doubtful
+WHERE provider = $2
 ORDER BY since, kind DESC
 LIMIT $1
 
@@ -155,11 +173,11 @@ LIMIT $1
 -- may send one back weeks later, and no list by time shows that. Nobody has looked at them for
 -- an hour.
 --
--- $1 rows at most.
+-- $1 rows at most, $2 the provider.
 -- A row: kind and id of one to ask about.
 SELECT 'refund' AS kind, refunds.id
 FROM auditor.refunds JOIN ledger.transactions USING (txn_id)
-WHERE refunds.status = 'succeeded' AND transactions.state = 'succeeded'
+WHERE refunds.status = 'succeeded' AND transactions.state = 'succeeded' AND refunds.provider = $2
   AND transactions.settled_at > now() - interval '30 days'
   AND refunds.seen_at < now() - interval '1 hour'
 ORDER BY refunds.seen_at
@@ -172,7 +190,7 @@ LIMIT $1
 -- or a minute where the provider said whom it waits for. What waits for its partner comes last: it
 -- may do so for days, and the ledger knows first when it ends.
 --
--- $1 rows at most.
+-- $1 rows at most, $2 the provider.
 -- A row: kind and id of one to ask about.
 SELECT journal.kind, journal.id
 FROM ledger.transactions
@@ -182,7 +200,8 @@ JOIN auditor.provider_journal AS journal
    WHEN 'refund' THEN transactions.provider_refund_id
    ELSE transactions.provider_intent_id
  END
-WHERE transactions.state = 'pending'
+ AND journal.provider = transactions.provider
+WHERE transactions.state = 'pending' AND journal.provider = $2
   AND journal.status IN ('unconfirmed', 'pending')
   AND journal.seen_at < now()
     - CASE WHEN journal.waits_for IS NULL THEN interval '5 seconds' ELSE interval '1 minute' END
@@ -192,20 +211,20 @@ LIMIT $1
 -- name: noteRead
 -- Records in the journal what the provider answered about one.
 --
--- $1 a JSON object with the fields below.
+-- $1 a JSON object with the fields below, $2 the provider.
 INSERT INTO provider_journal AS known
-  (kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
-SELECT kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id
+  (provider, kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
+SELECT $2, kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id
 FROM json_to_record($1::json) AS row (
   kind text, id text, status text, waits_for text, amount bigint, currency text,
   created_at timestamptz, intent_id text, txn_id uuid, partner_id text
 )
-ON CONFLICT (kind, id) DO UPDATE SET
+ON CONFLICT (kind, id, provider) DO UPDATE SET
   status = excluded.status, waits_for = excluded.waits_for, amount = excluded.amount,
   seen_at = now()
 
 -- name: forgetOne
 -- Removes from the journal what the provider has no longer.
 --
--- $1 kind, $2 id.
-DELETE FROM provider_journal WHERE kind = $1 AND id = $2
+-- $1 kind, $2 id, $3 provider.
+DELETE FROM provider_journal WHERE kind = $1 AND id = $2 AND provider = $3

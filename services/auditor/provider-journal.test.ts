@@ -271,12 +271,15 @@ function journalWith(refundOf: string): ProviderJournal {
 test('a refund of which nobody can say what it means stops the walk where its intent is ours alone', async (context) => {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_auditor');
-  await walkJournal({ database, journal: journalWith('pi_of_others') });
+  await walkJournal({ database, provider: 'stripe', journal: journalWith('pi_of_others') });
   const kept = await store.open().query<{ id: string }>('SELECT id FROM auditor.provider_journal');
   assert.deepEqual(kept, [{ id: 'pi_ours' }]);
-  await assert.rejects(walkJournal({ database, journal: journalWith('pi_ours') }), {
-    message: 'unknown_status re_1',
-  });
+  await assert.rejects(
+    walkJournal({ database, provider: 'stripe', journal: journalWith('pi_ours') }),
+    {
+      message: 'unknown_status re_1',
+    },
+  );
 });
 
 test('everything that is doubtful is asked about, what waits longest first, and held money last', async (context) => {
@@ -290,7 +293,7 @@ test('everything that is doubtful is asked about, what waits longest first, and 
     list: async () => ({ outcome: 'page', rows: [] }),
     read: async (_, id) => void asked.push(id),
   };
-  await walkJournal({ database: store.open('triplock_auditor'), journal });
+  await walkJournal({ database: store.open('triplock_auditor'), provider: 'stripe', journal });
   const oldestFirst = Array.from({ length: 150 }, (_, n) => 150 - n);
   const doubtful = oldestFirst.flatMap((n) => [`pi_succeeded${n}`, `ch_${n}`]);
   assert.deepEqual(asked.slice(0, 300), doubtful);

@@ -6,11 +6,14 @@ import {
   type JournalRow,
   type ProviderJournal,
 } from '@triplock/provider';
+import type { OpenedJournal } from '@triplock/providers';
 import { shareReads, type Logger } from '@triplock/runtime';
+import type { ProviderName } from '@triplock/payments';
 
 const sql = loadStatements(import.meta.url, 'provider-journal.sql', [
   'asksAProvider',
   'readWalked',
+  'beginWalks',
   'beginWholeWalk',
   'readWalk',
   'restartWalk',
@@ -27,28 +30,33 @@ const sql = loadStatements(import.meta.url, 'provider-journal.sql', [
 /** A part that could not be asked, so that nothing is known of what it would have shown. */
 export type NotCompared = { part: 'provider' | 'claims'; why: string; next: string };
 
+/** The same, and since when. */
+export type Unasked = { because: NotCompared; since: Date };
+
 /** What bringing the copy up to date came to. */
 export type CaughtUp =
   | { outcome: 'compared' }
-  /** No card was ever to be charged, so there is nothing to ask. */
+  /** Nobody was ever to charge anything, so there is nothing to ask. */
   | { outcome: 'nothing-to-compare' }
-  | { outcome: 'not-compared'; because: NotCompared; since: Date };
+  /** Of some providers; what others have is known. */
+  | { outcome: 'not-compared'; unasked: readonly Unasked[] };
 
-/** The auditor's copy of the provider's journal. */
+/** The auditor's copy of the providers' journals. */
 export type JournalCopy = {
   /**
-   * Brings it up to date with what the provider had when this was called. Calls that come while one
-   * is under way share the next.
+   * Brings it up to date with what the providers had when this was called. Calls that come while
+   * one is under way share the next.
    */
   catchUp(): Promise<CaughtUp>;
   /** Has the next call read everything again, however old, and forget what is no longer there. */
   doubtEverything(): Promise<void>;
 };
 
-/** What is copied, and to where; without `journal` there is no provider to ask. */
+/** What is copied, and to where. */
 export type JournalSource = {
   database: Queryable;
-  journal: ProviderJournal | undefined;
+  /** Of every provider; one without a journal cannot be asked here. */
+  journals: readonly OpenedJournal[];
   logger: Logger;
 };
 
@@ -60,51 +68,39 @@ export function openJournalCopy(source: JournalSource): JournalCopy {
   };
 }
 
-async function catchUp({ database, journal, logger }: JournalSource): Promise<CaughtUp> {
-  const [row] = await database.query<{ asks: boolean }>(sql.asksAProvider);
+/** One after the other; a provider that is away keeps none of the others from being asked. */
+async function catchUp({ journals, ...source }: JournalSource): Promise<CaughtUp> {
+  const caughtUp: CaughtUp[] = [];
+  for (const opened of journals) caughtUp.push(await catchUpWith(opened, source));
+  const unasked = caughtUp.flatMap((each) => (each.outcome === 'not-compared' ? each.unasked : []));
+  if (unasked.length > 0) return { outcome: 'not-compared', unasked };
+  const isNothing = caughtUp.every(({ outcome }) => outcome === 'nothing-to-compare');
+  return { outcome: isNothing ? 'nothing-to-compare' : 'compared' };
+}
+
+async function catchUpWith(
+  { provider, title, journal, lacks, nextStep }: OpenedJournal,
+  { database, logger }: Omit<JournalSource, 'journals'>,
+): Promise<CaughtUp> {
+  const [row] = await database.query<{ asks: boolean }>(sql.asksAProvider, [provider]);
   if (!row!.asks) return { outcome: 'nothing-to-compare' };
+  const notCompared = async (why: string, next: string): Promise<CaughtUp> => {
+    const [read] = await database.query<{ walkedAt: Date }>(sql.readWalked, [provider]);
+    const because = { part: 'provider', why, next } as const;
+    return { outcome: 'not-compared', unasked: [{ because, since: read!.walkedAt }] };
+  };
   if (journal === undefined) {
-    const why = 'the auditor has no STRIPE_API_KEY';
-    return notCompared(database, { why, next: 'give it one that may read, and audit again' });
+    const next = 'give it one that may read, and audit again';
+    return notCompared(`the auditor has no ${lacks.join(' and no ')}`, next);
   }
   try {
-    await walkJournal({ database, journal });
+    await walkJournal({ database, journal, provider });
     return { outcome: 'compared' };
   } catch (error) {
     // A provider that cannot be asked is a finding; a database that is away is none.
     if (!(error instanceof ProviderError)) throw error;
-    logger.warn({ err: error }, 'the journal of the provider could not be read');
-    return notCompared(database, {
-      why: `Stripe did not answer: ${error.message}`,
-      next: nextStep(error),
-    });
-  }
-}
-
-async function notCompared(
-  database: Queryable,
-  reason: Omit<NotCompared, 'part'>,
-): Promise<CaughtUp> {
-  const [row] = await database.query<{ walkedAt: Date }>(sql.readWalked);
-  return {
-    outcome: 'not-compared',
-    because: { part: 'provider', ...reason },
-    since: row!.walkedAt,
-  };
-}
-
-function nextStep({ statusCode }: ProviderError): string {
-  switch (statusCode) {
-    case 401:
-      return 'give the auditor a STRIPE_API_KEY that Stripe knows, and audit again';
-    case 403:
-      return 'let its key read PaymentIntents, Charges and Refunds, and Disputes, and audit again';
-    case 429:
-      return 'lower PROVIDER_READS_PER_SECOND of the auditor, and audit again';
-    case undefined:
-      return 'see that Stripe can be reached at STRIPE_API_URL, and audit again';
-    default:
-      return 'audit again when Stripe is well (status.stripe.com)';
+    logger.warn({ err: error, provider }, 'the journal of a provider could not be read');
+    return notCompared(`${title} did not answer: ${error.message}`, nextStep(error));
   }
 }
 
@@ -128,76 +124,80 @@ const doubtfulMax = 10_000;
  */
 const reviewedMax = 50;
 
-type Copying = { database: Queryable; journal: ProviderJournal };
+type Copying = { database: Queryable; journal: ProviderJournal; provider: ProviderName };
 
 /**
- * Brings the copy of the provider's journal up to date: what is new since the last time, what does
+ * Brings the copy of one provider's journal up to date: what is new since the last time, what does
  * not agree with the ledger, what is not final, and some refunds, one after the other, that may
  * have been sent back since. Everything that the provider had shown to any caller before is in it
  * then. Any number may walk at once, and one that was interrupted is gone on with.
  */
 export async function walkJournal(copying: Copying): Promise<void> {
+  const { database, provider } = copying;
+  await database.query(sql.beginWalks, [provider, journalKinds]);
   for (const kind of journalKinds) await walk(copying, kind);
-  const { database } = copying;
-  const doubtful = await database.query<ById>(sql.findDoubtful, [doubtfulMax]);
+  const find = (statement: string, rowsMax: number) =>
+    database.query<ById>(statement, [rowsMax, provider]);
+  const doubtful = await find(sql.findDoubtful, doubtfulMax);
   await readAgain(copying, doubtful, performance.now() + doubtfulMs);
-  await readAgain(copying, await database.query<ById>(sql.findUnfinishedToReview, [reviewedMax]));
-  await readAgain(copying, await database.query<ById>(sql.findRefundsToReview, [reviewedMax]));
+  await readAgain(copying, await find(sql.findUnfinishedToReview, reviewedMax));
+  await readAgain(copying, await find(sql.findRefundsToReview, reviewedMax));
 }
 
 type ById = { kind: JournalKind; id: string };
 
 async function readAgain(
-  { database, journal }: Copying,
+  { database, journal, provider }: Copying,
   doubtful: readonly ById[],
   until = Number.POSITIVE_INFINITY,
 ): Promise<void> {
   for (const { kind, id } of doubtful) {
     if (performance.now() >= until) return;
     const read = await journal.read(kind, id);
-    if (read === undefined) await database.query(sql.forgetOne, [kind, id]);
-    else await database.query(sql.noteRead, [JSON.stringify(rowOf(read))]);
+    if (read === undefined) await database.query(sql.forgetOne, [kind, id, provider]);
+    else await database.query(sql.noteRead, [JSON.stringify(rowOf(read)), provider]);
   }
 }
 
 type WalkRow = { cursor: string | null; knownUntil: Date };
 
-async function walk({ database, journal }: Copying, kind: JournalKind): Promise<void> {
+async function walk({ database, journal, provider }: Copying, kind: JournalKind): Promise<void> {
   // A walk that somebody began earlier may have passed what is newer than its beginning.
   let beganHere = false;
   for (;;) {
-    const [row] = await database.query<WalkRow>(sql.readWalk, [kind]);
+    const [row] = await database.query<WalkRow>(sql.readWalk, [kind, provider]);
     const { cursor, knownUntil } = row!;
     beganHere ||= cursor === null;
     const since = new Date(knownUntil.getTime() - overlapMs);
     const page = await journal.list({ kind, since, ...(cursor === null ? {} : { after: cursor }) });
     if (page.outcome === 'unknown-cursor') {
-      await database.query(sql.restartWalk, [kind, cursor]);
+      await database.query(sql.restartWalk, [kind, cursor, provider]);
       continue;
     }
-    const rows = JSON.stringify((await known(database, page.rows)).map(rowOf));
+    const rows = JSON.stringify((await known({ database, provider }, page.rows)).map(rowOf));
     const next = page.next ?? null;
-    const parameters = [kind, rows, cursor, next, knownUntil];
+    const parameters = [kind, rows, cursor, next, knownUntil, provider];
     const [moved] = await database.query<{ everythingSince: Date | null }>(
       sql.recordPage,
       parameters,
     );
     if (moved === undefined || next !== null) continue;
     const { everythingSince } = moved;
-    if (everythingSince !== null) await database.query(sql.endWholeWalk, [kind, everythingSince]);
+    if (everythingSince !== null)
+      await database.query(sql.endWholeWalk, [kind, everythingSince, provider]);
     if (beganHere) return;
   }
 }
 
 /** Leaves out what is unknown and of an intent that is not ours: it would be left out anyway. */
 async function known(
-  database: Queryable,
+  { database, provider }: Pick<Copying, 'database' | 'provider'>,
   rows: readonly JournalRow[],
 ): Promise<readonly JournalRow[]> {
   const unknown = rows.filter(({ status }) => status === 'unknown');
   if (unknown.length === 0) return rows;
   const intents = unknown.flatMap(({ intentId }) => intentId ?? []);
-  const own = await database.query<{ id: string }>(sql.ownIntents, [intents]);
+  const own = await database.query<{ id: string }>(sql.ownIntents, [intents, provider]);
   const isOwn = new Set(own.map(({ id }) => id));
   return rows.filter(({ status, intentId }) => status !== 'unknown' || isOwn.has(intentId ?? ''));
 }

@@ -284,8 +284,8 @@ test('each pair of a refund in the ledger and at the provider is said as the tab
       if (atProvider !== 'none') {
         await owner.query(
           `INSERT INTO auditor.provider_journal
-             (kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
-           VALUES ('refund', $1, $2, $3, 250, 'EUR', now(), $4, $5, $6)`,
+             (provider, kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
+           VALUES ('stripe', 'refund', $1, $2, $3, 250, 'EUR', now(), $4, $5, $6)`,
           [
             ...[refundId, made[atProvider], atProvider === 'pending' ? 'bank' : null],
             ...[intentId, refund.txnId, refund.partnerId],

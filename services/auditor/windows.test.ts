@@ -185,8 +185,8 @@ async function aDayWithoutStatistics(
   }
   await system.break(`
     INSERT INTO auditor.provider_journal
-      (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
-    SELECT journal.kind, journal.kind || txn_id, 'succeeded', amount, currency, created_at,
+      (provider, kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
+    SELECT 'stripe', journal.kind, journal.kind || txn_id, 'succeeded', amount, currency, created_at,
            'intent' || txn_id, txn_id, partner_id
     FROM ledger.transactions, unnest(ARRAY['intent', 'charge', 'refund']) AS journal (kind)`);
   await owners.admin.query('ANALYZE');

@@ -12,6 +12,7 @@ import {
 } from '@triplock/runtime';
 import { missingForKafka } from '@triplock/transport';
 import { settings as system } from '@triplock/inspect';
+import { operatorKeySettings } from '@triplock/providers';
 
 /** Where processes answer operators, as `name=http://host:port`, separated by commas. */
 const processes: Setting<readonly { name: string; url: string }[]> = {
@@ -52,8 +53,8 @@ export const settings = {
   /** The launcher's agent, which breaks a demo to show how it holds, and its token. */
   CONSOLE_AGENT_URL: refusedInProduction(withDefault(url(['http:']), undefined), refusedWhereSet),
   CONSOLE_AGENT_TOKEN: refusedInProduction(withDefault(text, undefined), refusedWhereSet),
-  /** A key that may refund charges and cancel PaymentIntents; without one nothing is given back. */
-  OPERATOR_STRIPE_API_KEY: withDefault(text, undefined),
+  /** Keys that may refund charges and cancel intents; where there is none nothing is given back. */
+  ...operatorKeySettings,
   /** Every process of the system that tells how it is; one that is not named here is not shown. */
   PROCESS_URLS: withDefault(processes, []),
 };

@@ -2,6 +2,7 @@ import { claimSettings, missingForClaims } from '@triplock/claim-stores';
 import { topics } from '@triplock/contracts';
 import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
 import { webhookKeys } from '@triplock/partners';
+import { offeredSettings } from '@triplock/providers';
 import {
   integer,
   port,
@@ -66,6 +67,7 @@ export const settings = {
   /** Partners come in here. */
   HTTP_HOST: withDefault(text, '127.0.0.1'),
   HTTP_PORT: port,
+  ...offeredSettings,
   ...claimSettings,
   ...kafkaSettings,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),

@@ -7,6 +7,7 @@ import type {
   WebhookEndpoints,
 } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
+import type { ListedProvider } from '@triplock/providers';
 import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import type { LossRecovery } from './accept/loss-recovery.ts';
@@ -37,6 +38,8 @@ export type Gateway = {
   deliveries: WebhookDeliveries;
   /** They open what a customer has to do. */
   actionKeys: SealingKeys;
+  /** Whom this system charges at. */
+  offered: readonly ListedProvider[];
   /** Where webhooks may go; the sender judges by the same policy again. */
   targetPolicy: TargetPolicy;
   metrics: GatewayMetrics;

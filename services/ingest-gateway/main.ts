@@ -82,6 +82,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     metrics,
     crashPoints,
     logger,
+    offered: config.PROVIDERS,
     budgetMs,
   };
   compileSchemas();

@@ -1,8 +1,13 @@
 import { topics } from '@triplock/contracts';
 import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
 import {
+  missingForProviders,
+  missingForReports,
+  providerSettings,
+  reportSettings,
+} from '@triplock/providers';
+import {
   integer,
-  isSet,
   oneOf,
   port,
   readSettings,
@@ -11,20 +16,8 @@ import {
   text,
   url,
   withDefault,
-  type Setting,
 } from '@triplock/runtime';
 import { kafkaSettings, missingForKafka } from '@triplock/transport';
-
-/** Two, because one follows the other while it is rotated. */
-const webhookSecrets: Setting<readonly string[]> = {
-  expected: 'a secret that begins with whsec_, or two separated by a comma',
-  parse: (value) => {
-    const secrets = value.split(',').map((each) => each.trim());
-    return secrets.length <= 2 && secrets.every((each) => /^whsec_\S{8,}$/.test(each))
-      ? secrets
-      : undefined;
-  },
-};
 
 /** The settings of ledger-worker. */
 export const settings = {
@@ -42,26 +35,18 @@ export const settings = {
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
   /** Where dispatchers keep what was told, for a ledger that was set back. */
   TOLD_TOPIC: withDefault(text, topics.told),
-  /** The account that cards are charged for; a test key charges nobody. */
-  STRIPE_API_KEY: text,
-  /** Another URL that speaks Stripe's API, such as the simulator. */
-  STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
+  ...providerSettings,
+  ...reportSettings,
   /**
-   * Stripe's webhooks come in here, at `POST /stripe/webhooks`: what waits for a customer or a bank
-   * is then final within a second. Without a port nothing listens, and the resolver finds out by
-   * itself, within a minute or so. Any one of several workers may get them.
+   * The providers' webhooks come in here, at `POST /NAME/webhooks`: what waits for a customer or a
+   * bank is then final within a second. Without a port nothing listens, and the resolver finds out
+   * by itself, within a minute or so. Any one of several workers may get them.
    */
   WEBHOOKS_HOST: withDefault(text, '127.0.0.1'),
   WEBHOOKS_PORT: withDefault(port, undefined),
-  /**
-   * What Stripe signs them with, as its dashboard or `stripe listen` shows it; needed with a port.
-   * To rotate it give both, the new one and the old one, until Stripe no longer signs with the old
-   * one.
-   */
-  STRIPE_WEBHOOK_SECRETS: withDefault(webhookSecrets, []),
-  /** Until a call to the provider is given up as unknown. Stripe's own answers take 1 to 3 s. */
+  /** Until a call to a provider is given up as unknown. Slow ones answer in 1 to 3 s. */
   PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),
-  /** Transactions at the provider at once, for batches and the resolver: as many connections. */
+  /** Transactions at each provider at once, for batches and resolver: as many connections. */
   CHARGES_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
   /**
    * How long a batch waits for one of its charges before it goes on. Work that outlasts this goes
@@ -91,18 +76,10 @@ export type Config = ReturnType<typeof readConfig>;
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
   const missing = [
-    ...missingForWebhooks(process.env),
+    ...missingForProviders(process.env),
+    ...missingForReports(process.env, 'WEBHOOKS_PORT'),
     ...missingForLedger(process.env),
     ...missingForKafka(process.env),
   ];
   return readSettings(process.env, settings, missing);
-}
-
-/** A port without a secret, and a secret without a port, are both a mistake. */
-function missingForWebhooks(environment: NodeJS.ProcessEnv): string[] {
-  const pair = ['WEBHOOKS_PORT', 'STRIPE_WEBHOOK_SECRETS'] as const;
-  const missing = pair.filter((name) => !isSet(environment, name));
-  if (missing.length !== 1) return [];
-  const [given] = pair.filter((name) => !missing.includes(name));
-  return [`${missing[0]} is missing: ${given} needs it`];
 }

@@ -13,7 +13,7 @@ import {
 } from '@triplock/testing';
 import { anew, aWebhook, start } from './test/at-stripe.ts';
 import { settingsOf } from './test/pipeline.ts';
-import { connectionLimits } from './stripe-webhooks.ts';
+import { connectionLimits } from './provider-reports.ts';
 
 const secret = 'whsec_of_a_worker';
 const headOf = (line: string) => `${line} HTTP/1.1\r\nHost: worker\r\n\r\n`;

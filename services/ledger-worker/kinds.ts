@@ -4,6 +4,7 @@ import { cancellation } from './kinds/cancellation.ts';
 import { capture } from './kinds/capture.ts';
 import type { CarryOut, FollowUpToDo } from './kinds/follow-up.ts';
 import { refund } from './kinds/refund.ts';
+import { workerAt } from './providers.ts';
 
 /** What the provider is asked for by each kind that follows a payment. */
 const dialogues: Readonly<Record<FollowUpKind, CarryOut>> = {
@@ -13,6 +14,7 @@ const dialogues: Readonly<Record<FollowUpKind, CarryOut>> = {
 };
 
 /** Has the provider do what follows a payment, once, and settles it. */
-export function carryOut(worker: Worker, given: FollowUpToDo): Promise<AttemptOutcome> {
-  return dialogues[given.followUp.kind](worker, given);
+export function carryOut(anyone: Worker, given: FollowUpToDo): Promise<AttemptOutcome> {
+  const { kind, provider } = given.followUp;
+  return dialogues[kind](workerAt(anyone, provider.name), given);
 }

@@ -1,16 +1,7 @@
 import type { LedgerPorts, Recovery } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase, readDurability } from '@triplock/postgres';
-import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
-import {
-  backoffMs,
-  openSlots,
-  runLoop,
-  runService,
-  type Logger,
-  type Loop,
-  type Service,
-} from '@triplock/runtime';
+import { backoffMs, runLoop, runService, type Loop, type Service } from '@triplock/runtime';
 import {
   kafkaOf,
   meterThrottles,
@@ -29,13 +20,14 @@ import { openAhead, runAhead } from './batch/ahead.ts';
 import { checkRetention, paymentsHandler, reportRecords } from './batch/consumer.ts';
 import { watchContinuity } from './continuity.ts';
 import { durabilityPass, requireDurableLedger } from './batch/durability.ts';
-import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
+import { workerMetrics, type WorkerMetrics } from './metrics.ts';
 import { openPostAgain } from './batch/post-again.ts';
 import { openPosting, watchPosting } from './batch/posting.ts';
 import { disputesPass } from './recalling.ts';
-import { resolverPass } from './resolver.ts';
+import { runResolvers } from './resolver.ts';
 import { ledgerWorker } from './service.ts';
-import { openStripeWebhooks } from './stripe-webhooks.ts';
+import { openReports } from './provider-reports.ts';
+import { openProviders } from './providers.ts';
 import type { Worker, WorkerLimits } from './worker.ts';
 
 // A statement and its commit cost more than the few payments that come within this time.
@@ -63,11 +55,13 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const deadLetters = openDeadLetters(deadLetterTopic);
   service.onClose('dead letters', () => deadLetters.close());
 
-  const provider = openProvider(config, {
+  const providers = openProviders(config, {
+    timeoutMs: config.PROVIDER_TIMEOUT_MS,
+    slotsMax: config.CHARGES_MAX,
     metrics,
     logger,
     // oxlint-disable-next-line no-use-before-define -- first called with it
-    onClosed: () => resolver.wake(),
+    onClosed: (name) => resolvers.wake(name),
   });
   const { POST_ROWS_MAX: rowsMax, POST_STATEMENTS_MAX: statementsMax } = config;
   const postLimits = { rowsMax, statementsMax, apartMs: postApartMs };
@@ -77,13 +71,11 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     followUps,
     takeDue,
     wakeDue,
-    provider,
+    providers,
     deadLetters,
     actionKeys: config.ACTION_KEYS,
     post,
-    slots: openSlots(config.CHARGES_MAX),
     inFlight: new Set(),
-    outlasting: new Set(),
     limits: limitsOf(config),
     metrics,
     crashPoints,
@@ -91,8 +83,8 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   };
   service.onClose('charges', () => Promise.all(worker.inFlight));
 
-  const resolver = runLoop(resolverPass(worker), { name: 'resolver', idleMs: 1_000, logger });
-  service.onClose('resolver', () => resolver.stop());
+  const resolvers = runResolvers(worker);
+  service.onClose('resolver', () => resolvers.stop());
 
   const requireWhole = watchServer(worker, store, { config, kafka, service });
 
@@ -112,9 +104,11 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const consumer = runConsumer({ ...kafka, topic, groupId, ...paymentsHandler(worker, ahead) });
   service.onClose('consumer', () => consumer.close());
 
-  await openStripeWebhooks(worker, resolver, { config, ...service });
+  await openReports(worker, resolvers, { config, ...service });
   // First of all: calls under way end, and what has not begun is left for whoever comes next.
-  service.onClose('provider', async () => provider.close());
+  service.onClose('providers', async () => {
+    for (const { provider } of providers.all) provider.close();
+  });
 
   await service.serveAdmin({
     readiness: {
@@ -220,30 +214,4 @@ function recallDisputes(
   };
   onClose('recall disputes', async () => loop?.stop());
   return { begin };
-}
-
-/** Stripe behind a circuit breaker; `onClosed` when calls are sent again. */
-function openProvider(
-  config: Config,
-  parts: { metrics: WorkerMetrics; logger: Logger; onClosed: () => void },
-): CircuitBreaker {
-  const { metrics, logger, onClosed } = parts;
-  const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
-  const stripe = openStripe({
-    apiKey,
-    timeoutMs: config.PROVIDER_TIMEOUT_MS,
-    ...(apiUrl === undefined ? {} : { apiUrl }),
-  });
-  return openCircuitBreaker(stripe, {
-    // Ten in a row are no chance, also where every fifth call goes wrong.
-    unknownInARowMax: 10,
-    openMs: 1_000,
-    onState: (state) => {
-      metrics.circuitOpen.set(state === 'open' ? 1 : 0);
-      logger.warn({ state }, 'the circuit to the provider changed');
-      if (state === 'closed') onClosed();
-    },
-    onCall: (call, { outcome, seconds }) =>
-      metrics.calls.observe({ call: callLabels[call], outcome }, seconds),
-  });
 }

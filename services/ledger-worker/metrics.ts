@@ -1,6 +1,7 @@
 import type { WakeOutcome } from '@triplock/ledger';
 import { followUpKinds } from '@triplock/payments';
 import type { ProviderCall } from '@triplock/provider';
+import { providerNames } from '@triplock/providers';
 import {
   Counter,
   duplicatesCaught,
@@ -62,9 +63,9 @@ export type ProviderMetrics = {
   /** Pending transactions handled by the resolver, by outcome. */
   resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'stuck' | 'failed'>;
   /** Calls that were sent, seconds. */
-  calls: Histogram<'call' | 'outcome'>;
-  /** 1 while calls are given up unsent, because the provider is in trouble. */
-  circuitOpen: Gauge;
+  calls: Histogram<'provider' | 'call' | 'outcome'>;
+  /** 1 while calls are given up unsent, because a provider is in trouble. */
+  circuitOpen: Gauge<'provider'>;
   /** Looks at transactions that come to no end before a person has acted, by reason. */
   stuck: Tally<StuckReason>;
   /** Webhooks from the provider, by outcome. */
@@ -211,11 +212,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
       registers,
     }),
     calls: callsHistogram(registry),
-    circuitOpen: new Gauge({
-      name: 'triplock_worker_provider_circuit_open',
-      help: '1 while calls to the provider are suspended because it is failing.',
-      registers,
-    }),
+    circuitOpen: circuitGauge(registry),
     stuck: new Tally<StuckReason>({
       name: 'triplock_worker_stuck_total',
       help: 'Looks at transactions that come to no end before a person has acted, by reason.',
@@ -237,15 +234,28 @@ function providerMetrics(registry: Registry): ProviderMetrics {
 function callsHistogram(registry: Registry): ProviderMetrics['calls'] {
   const calls = new Histogram({
     name: 'triplock_worker_provider_call_seconds',
-    help: 'Duration of calls sent to the provider. unknown: whether it took effect is not known.',
+    help: 'Duration of calls sent to a provider. unknown: whether it took effect is not known.',
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    labelNames: ['call', 'outcome'],
+    labelNames: ['provider', 'call', 'outcome'],
     registers: [registry],
   });
-  for (const call of Object.values(callLabels)) {
-    for (const outcome of ['answered', 'unknown']) calls.zero({ call, outcome });
+  for (const provider of providerNames) {
+    for (const call of Object.values(callLabels)) {
+      for (const outcome of ['answered', 'unknown']) calls.zero({ provider, call, outcome });
+    }
   }
   return calls;
+}
+
+function circuitGauge(registry: Registry): ProviderMetrics['circuitOpen'] {
+  const open = new Gauge({
+    name: 'triplock_worker_provider_circuit_open',
+    help: '1 while calls to a provider are suspended because it is failing.',
+    labelNames: ['provider'],
+    registers: [registry],
+  });
+  for (const provider of providerNames) open.set({ provider }, 0);
+  return open;
 }
 
 /** What calls of the provider are named in metrics. */

@@ -2,7 +2,8 @@ import type { OpenRewind, Recovery } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import type { ListedDispute } from '@triplock/provider';
 import type { Logger, Pass } from '@triplock/runtime';
-import { noteDispute } from './stripe-webhooks.ts';
+import { noteDispute } from './provider-reports.ts';
+import type { WorkerAt } from './providers.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /*
@@ -16,14 +17,16 @@ import type { AttemptOutcome, Worker } from './worker.ts';
  * one that is due asks again. Resolves to nothing once they are noted.
  */
 export async function recallRefunds(
-  { ledger, followUps, provider }: Worker,
+  worker: Worker,
   paymentId: TxnId,
 ): Promise<Extract<AttemptOutcome, { outcome: 'unknown' }> | undefined> {
+  const { ledger, followUps } = worker;
   const payment = await ledger.find(paymentId);
   if (payment?.provider === undefined || followUps.recall === undefined) {
     throw new Error(`payment ${paymentId} has no charge to ask the provider about`);
   }
-  const { intentId } = payment.provider;
+  const { name, intentId } = payment.provider;
+  const { provider } = worker.providers.named(name);
   const listed = await provider.listRefunds({ intentId, money: payment.details.money });
   if (listed.outcome === 'unknown') return { outcome: 'unknown', because: listed };
   await followUps.recall({ paymentId, refunds: listed.refunds });
@@ -43,7 +46,7 @@ const reportedWithinMs = 4 * 86_400_000;
 const unknownForMs = 86_400_000;
 
 /**
- * A pass that asks the provider for every dispute since a rewind's moment and notes them, each
+ * A pass that asks each provider for every dispute since a rewind's moment and notes them, each
  * once: those that the ledger has are known to it. One of a payment that is not final yet, or not
  * there, waits for it, and the rewind stays open. Returns 1 when it closed one.
  */
@@ -51,9 +54,11 @@ export function disputesPass(worker: Worker, recovery: Recovery, logger: Logger)
   return async () => {
     const rewind = await recovery.openRewind();
     if (rewind === undefined) return 0;
-    const { waiting, unknown } = await noteAll(worker, rewind);
     const isLate = Date.now() - +rewind.doneAt > unknownForMs;
-    if (waiting > 0 || (unknown > 0 && !isLate)) return 0;
+    for (const asked of worker.providers.offered) {
+      const { waiting, unknown } = await noteAll({ ...worker, ...asked }, rewind);
+      if (waiting > 0 || (unknown > 0 && !isLate)) return 0;
+    }
     await recovery.disputesAsked(rewind);
     logger.info({ since: rewind.since }, 'every dispute since the ledger was set back is noted');
     return 1;
@@ -63,7 +68,7 @@ export function disputesPass(worker: Worker, recovery: Recovery, logger: Logger)
 /** How many disputes are of a payment that is to become final, and of none that is known. */
 type Left = { waiting: number; unknown: number };
 
-async function noteAll(worker: Worker, { since }: OpenRewind): Promise<Left> {
+async function noteAll(worker: WorkerAt, { since }: OpenRewind): Promise<Left> {
   const from = new Date(+since - reportedWithinMs);
   const left: Left = { waiting: 0, unknown: 0 };
   let after: string | undefined;
@@ -82,7 +87,7 @@ async function noteAll(worker: Worker, { since }: OpenRewind): Promise<Left> {
   return left;
 }
 
-async function noteOne(worker: Worker, dispute: ListedDispute): Promise<keyof Left | 'done'> {
+async function noteOne(worker: WorkerAt, dispute: ListedDispute): Promise<keyof Left | 'done'> {
   try {
     return (await noteDispute(worker, dispute)) === 'nothing-waits' ? 'unknown' : 'done';
   } catch (err) {

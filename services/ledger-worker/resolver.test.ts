@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
-import { openStripe, type CircuitBreaker, type Provider } from '@triplock/provider';
+import type { CircuitBreaker, Provider } from '@triplock/provider';
+import { openStripe } from '@triplock/provider-stripe';
 import {
   aPayment,
   aRefund,
@@ -28,7 +29,9 @@ async function aBusyWorker(context: TestContext, patience = { timeoutMs: 1_000 }
   const worker = pipeline.work({ provider, slotsMax, handOverMs: 100 });
   const { owner } = pipeline;
   const due = async (rows: number) => {
-    const posted = Array.from({ length: rows }, () => ({ payment: aCard(), traceparent }));
+    const posted = Array.from({ length: rows }, () => {
+      return { payment: aCard(), traceparent, provider: 'stripe' };
+    });
     await worker.ledger.post(posted);
     await owner.query(`
       UPDATE ledger.transactions SET due_at = now(), version = version + 1
@@ -201,7 +204,7 @@ test('a payment that the provider refuses for no fault of its own stays pending 
   const provider = { ...aProvider(stripe), ...calls };
   const worker = pipeline.work({ provider, handOverMs: 100 });
   const payment = aCard();
-  await worker.ledger.post([{ payment, traceparent }]);
+  await worker.ledger.post([{ payment, traceparent, provider: 'stripe' }]);
   await letTimePass(pipeline);
   await worker.resolve();
   assert.equal(worker.metrics.stuck.counted().refused, 1);

@@ -1,12 +1,20 @@
-import type { DueTransaction } from '@triplock/ledger';
-import type { TxnId } from '@triplock/payments';
-import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
+import type { DueRows, DueTransaction } from '@triplock/ledger';
+import type { ProviderName, TxnId } from '@triplock/payments';
+import {
+  carriedTraceparent,
+  inSpan,
+  openSlots,
+  runLoop,
+  type Pass,
+  type Slots,
+} from '@triplock/runtime';
 import { carryOut } from './kinds.ts';
 import { chargePayment } from './kinds/payment.ts';
 import { postFollowUp } from './batch/follow-ups.ts';
 import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './batch/in-flight.ts';
 import { bookTransferOf } from './batch/posting.ts';
 import { recallRefunds } from './recalling.ts';
+import { chargerOf } from './providers.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** Of one pass, which reads each row. Until the lease ends no other resolver takes them. */
@@ -14,25 +22,79 @@ const rowsMax = 64;
 const leaseMs = 15_000;
 
 /**
+ * What a resolver takes: the rows that one provider is asked about, by its slots, or those that
+ * come to an end in the ledger alone.
+ */
+export type Resolving = {
+  /** Of its loop. */
+  name: string;
+  rows: DueRows;
+  slots: Slots;
+  /** How many rows may be begun now. */
+  callersMax(): number;
+};
+
+/** A resolver for each provider, so that none waits for another, and one for all that needs none. */
+export function resolvingsOf({ providers }: Pick<Worker, 'providers'>): Resolving[] {
+  const here: Resolving = {
+    name: 'resolver',
+    rows: 'settled-here',
+    slots: openSlots(rowsMax),
+    callersMax: () => Number.POSITIVE_INFINITY,
+  };
+  const at = providers.all.map(({ name, provider, slots }): Resolving => {
+    const { callersMax } = provider;
+    return { name: `resolver at ${name}`, rows: { provider: name }, slots, callersMax };
+  });
+  return [here, ...at];
+}
+
+/** The loops of all resolvers of a worker. */
+export type Resolvers = {
+  /** Has the rows of a provider looked at now. */
+  wake(provider: ProviderName): void;
+  stop(): Promise<unknown>;
+};
+
+/** Runs a loop for each. */
+export function runResolvers(worker: Worker): Resolvers {
+  const { logger } = worker;
+  const loops = resolvingsOf(worker).map((resolving) => {
+    const { name, rows } = resolving;
+    const loop = runLoop(resolverPass(worker, resolving), { name, idleMs: 1_000, logger });
+    return { rows, loop };
+  });
+  return {
+    wake: (provider) => {
+      for (const { rows, loop } of loops) {
+        if (typeof rows === 'object' && rows.provider === provider) loop.wake();
+      }
+    },
+    stop: () => Promise.all(loops.map(({ loop }) => loop.stop())),
+  };
+}
+
+/**
  * The resolver: finishes pending transactions that nobody has finished in time, because a
- * worker died, the provider was away, or a customer takes long. Several resolvers share the work.
- * One that fails is due again later, and its version keeps a late worker from writing. While the
- * provider is left alone only what ends in the ledger is taken: a card would be put off for
- * nothing, and a book transfer or a refund that waits need not know of the provider at all.
+ * worker died, a provider was away, or a customer takes long. Several workers share the work. One
+ * that fails is due again later, and its version keeps a late worker from writing. While a provider
+ * is left alone nothing of it is taken: a card would be put off for nothing.
  *
  * A pass takes as many due rows as there are slots for, and begins with each. It waits for a slot
  * and for no row's end, so that one slow row leaves the others' slots to the next pass.
  */
-export function resolverPass(worker: Worker): Pass {
-  const { slots, provider, takeDue } = worker;
+export function resolverPass(worker: Worker, { rows, slots, callersMax }: Resolving): Pass {
+  const { takeDue } = worker;
   // One, as long as passes find nothing: they hold no slot that a batch may want.
   let expected = 1;
 
   return async () => {
     await slots.take('resolver');
-    const callersMax = provider.callersMax();
-    const rows = callersMax === 0 ? 'settled-here' : 'all';
-    const wanted = rows === 'all' ? Math.min(expected, callersMax) : expected;
+    const wanted = Math.min(expected, callersMax());
+    if (wanted === 0) {
+      slots.release();
+      return 0;
+    }
     const held = 1 + slots.takeFree(wanted - 1);
     let due: DueTransaction[] = [];
     try {
@@ -41,11 +103,12 @@ export function resolverPass(worker: Worker): Pass {
       for (let unused = held - due.length; unused > 0; unused -= 1) slots.release();
     }
     for (const [each, turn] of inTurns(due)) {
+      const slot = inSlot(slots);
       keepInFlight(
         worker,
-        resolve(worker, each, turn).finally(() => {
+        resolve(worker, each, { turn, slot }).finally(() => {
           turn.end();
-          slots.release();
+          slot.leave();
         }),
       );
     }
@@ -54,6 +117,33 @@ export function resolverPass(worker: Worker): Pass {
     return mayBeMore ? due.length : 0;
   };
 }
+
+/** The slot that one row has: of those who ask nobody, or of the provider that is asked about it. */
+type Slot = {
+  /** Changes it for one of a provider's, which may take as long as that is slow. */
+  moveTo(slots: Slots): Promise<void>;
+  leave(): void;
+};
+
+function inSlot(slots: Slots): Slot {
+  let taken: Slots | undefined = slots;
+  const leave = () => {
+    taken?.release();
+    taken = undefined;
+  };
+  return {
+    async moveTo(others) {
+      if (others === taken) return;
+      leave();
+      await others.take('resolver');
+      taken = others;
+    },
+    leave,
+  };
+}
+
+/** How one row is resolved: in whose turn, and in which slot. */
+type Place = { turn: Turn; slot: Slot };
 
 /** When one may be decided, and what tells the next one of its payment that it was. */
 type Turn = { come: Promise<void>; end(): void };
@@ -78,7 +168,7 @@ function inTurns(due: readonly DueTransaction[]): [DueTransaction, Turn][] {
   });
 }
 
-async function resolve(worker: Worker, due: DueTransaction, turn: Turn): Promise<void> {
+async function resolve(worker: Worker, due: DueTransaction, place: Place): Promise<void> {
   const { logger, metrics } = worker;
   if (due.kind === 'unreadable') {
     metrics.resolved.count('stuck');
@@ -92,7 +182,7 @@ async function resolve(worker: Worker, due: DueTransaction, turn: Turn): Promise
   try {
     const ended = await inSpan(span, () =>
       unlessStuck(worker, txnId, () =>
-        finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }, turn),
+        finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }, place),
       ),
     );
     const { outcome } = ended;
@@ -111,14 +201,17 @@ async function resolve(worker: Worker, due: DueTransaction, turn: Turn): Promise
 /** One that was read. */
 type Readable = Exclude<DueTransaction, { kind: 'unreadable' }>;
 
-async function finish(worker: Worker, due: Readable, turn: Turn): Promise<AttemptOutcome> {
+async function finish(worker: Worker, due: Readable, place: Place): Promise<AttemptOutcome> {
   switch (due.kind) {
-    case 'payment':
-      if (due.payment.details.paymentMethod !== undefined) return chargePayment(worker, due);
-      return finishBookTransfer(worker, due);
+    case 'payment': {
+      const charger = chargerOf(due.payment);
+      if (charger === undefined) return finishBookTransfer(worker, due);
+      await place.slot.moveTo(worker.providers.named(charger).slots);
+      return chargePayment(worker, due);
+    }
     case 'follow-up':
-      await turn.come;
-      return finishFollowUp(worker, due, turn);
+      await place.turn.come;
+      return finishFollowUp(worker, due, place);
     default:
       return due satisfies never;
   }
@@ -139,14 +232,15 @@ async function finishBookTransfer(
 async function finishFollowUp(
   worker: Worker,
   due: Extract<DueTransaction, { kind: 'follow-up' }>,
-  turn: Turn,
+  place: Place,
 ): Promise<AttemptOutcome> {
   const { followUp, traceparent } = due;
   const posted = await postFollowUp(worker, { followUp, traceparent, settledAt: new Date() });
-  if (posted.outcome !== 'unasked') turn.end();
+  if (posted.outcome !== 'unasked') place.turn.end();
   switch (posted.outcome) {
     case 'reserved':
     case 'unfinished':
+      await place.slot.moveTo(worker.providers.named(posted.followUp.provider.name).slots);
       return carryOut(worker, { followUp: posted.followUp, traceparent, asked: 'perhaps' });
     case 'settled':
     case 'waiting':
@@ -154,7 +248,7 @@ async function finishFollowUp(
     case 'already-recorded':
       return { outcome: 'taken-over', state: posted.state };
     case 'unasked':
-      return (await recallRefunds(worker, posted.paymentId)) ?? finishFollowUp(worker, due, turn);
+      return (await recallRefunds(worker, posted.paymentId)) ?? finishFollowUp(worker, due, place);
     case 'key-conflict':
       throw new Error(`refund ${followUp.txnId} was posted and conflicts with itself`);
     default:

@@ -2,19 +2,19 @@ import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
 import { settings } from './config.ts';
 import { way } from './watch/way.ts';
 
-/** Posts accepted payments to the ledger, charges cards, and settles both. */
+/** Posts accepted payments to the ledger, has providers charge them, and settles both. */
 export const ledgerWorker = {
   name: 'ledger-worker',
   ports: [
     {
-      // Where the provider reports what it decided later.
+      // Where providers report what they decided later.
       use: 'webhooks',
       setting: 'WEBHOOKS_PORT',
       ready: '/healthz',
       usual: 18_070,
-      variable: 'TRIPLOCK_STRIPE_WEBHOOKS_PORT',
+      variable: 'TRIPLOCK_WEBHOOKS_PORT',
       inside: 8_070,
-      published: 'TRIPLOCK_STRIPE_WEBHOOKS_PORTS',
+      published: 'TRIPLOCK_WEBHOOKS_PORTS',
     },
     adminPort({ usual: 18_110, published: 'TRIPLOCK_WORKER_ADMIN_PORTS' }),
   ],

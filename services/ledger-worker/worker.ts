@@ -1,10 +1,11 @@
 import type { Ledger, FollowUps, TakeDue, WakeDue } from '@triplock/ledger';
 import type { FinalState, TransactionState } from '@triplock/payments';
-import type { CircuitBreaker, Unknown } from '@triplock/provider';
-import type { CrashPoints, Logger, SealingKeys, Slots } from '@triplock/runtime';
+import type { Unknown } from '@triplock/provider';
+import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
 import type { DeadLetters } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
 import type { PostPayments } from './batch/posting.ts';
+import type { Providers } from './providers.ts';
 
 /** What all of the worker stands on; `main.ts` makes one. */
 export type Worker = {
@@ -14,13 +15,9 @@ export type Worker = {
   followUps: FollowUps;
   takeDue: TakeDue;
   wakeDue: WakeDue;
-  provider: CircuitBreaker;
-  /** How many transactions are at the provider at once, for batches and the resolver together. */
-  slots: Slots;
-  /** What is at the provider, also after its batch went on; a shutdown waits for it. */
+  providers: Providers;
+  /** What is at a provider, also after its batch went on; a shutdown waits for it. */
   inFlight: Set<Promise<unknown>>;
-  /** Of that, what its batch did not wait for to the end. */
-  outlasting: Set<Promise<unknown>>;
   deadLetters: DeadLetters;
   /** What a customer has to do is sealed with. */
   actionKeys: SealingKeys;

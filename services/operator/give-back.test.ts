@@ -65,8 +65,8 @@ test('of a payment that was paid only what another intent took is given back', a
   await aCard('succeeded', own, payment);
   await owner.query(
     `INSERT INTO auditor.provider_journal
-       (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
-     VALUES ('intent', $1, 'succeeded', 7777, 'EUR', now(), $1, $2, $3)`,
+       (provider, kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
+     VALUES ('stripe', 'intent', $1, 'succeeded', 7777, 'EUR', now(), $1, $2, $3)`,
     [another, payment.txnId, payment.partnerId],
   );
   const given = await giveBack(payment.txnId, '--yes');

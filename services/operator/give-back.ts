@@ -5,17 +5,18 @@ import {
   giveBackOne,
   openGiver,
   operatorFor,
-  required,
+  refuseWithout,
   type Caller,
   type ToDo,
   whoActs,
   withDatabase,
 } from '@triplock/inspect';
+import { providerWords } from '@triplock/providers';
 
 const help = `
 npm run give-back -- ID --why TEXT [options]
 
-Gives back what the provider has of a card payment that has ended without it: what was taken is
+Gives back what a provider has of a payment that has ended without it: what was taken is
 refunded whole, what is held is let go, and what could still be confirmed is cancelled. So is money
 of another intent than the one by which a payment was paid. The audit names such a payment
 (payment-contradicts-provider, payment-differs-from-provider), and the alert PaidAfterEnd fires.
@@ -31,8 +32,9 @@ gives nothing back twice. Exit code 1 when nobody knows what came of a call: do 
   --json       prints { payment, done, intents }
   --help
 
-DATABASE_URL    the database, as its owner
-STRIPE_API_KEY  a key that may refund charges and cancel PaymentIntents; STRIPE_API_URL
+DATABASE_URL  the database, as its owner
+Of the payment's provider:
+${providerWords}
 `;
 
 /** `give-back`: gives back what was taken or is held for a payment that has ended without it. */
@@ -56,18 +58,16 @@ export function giveBack(caller: Caller): Promise<void> {
         const actor = { by: whoActs(values.by), why };
         const terminal = openTerminal({ json: values.json ?? false });
         const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-        const { STRIPE_API_URL: apiUrl } = operator.config;
-        const needs = { name: 'give-back', parts: [], settings: ['STRIPE_API_KEY'] } as const;
+        const needs = { name: 'give-back', parts: [], settings: [] } as const;
         await withDatabase(operator, needs, async (database) => {
-          const { STRIPE_API_KEY: apiKey } = required(operator.config, 'STRIPE_API_KEY');
-          const provider = openGiver({ apiKey, apiUrl });
-          const todo = await findToGiveBack(database, provider, id);
+          const giver = openGiver(operator.config, (lacks) => refuseWithout(lacks));
+          const todo = await findToGiveBack(database, giver, id);
           for (const each of todo) show(terminal, each);
           const done = values.yes ?? false;
           if (done) {
             for (const each of todo) {
               if (each.act !== 'none')
-                await giveBackOne(database, { provider, txnId: id }, each, actor);
+                await giveBackOne(database, { giver, txnId: id }, each, actor);
             }
           }
           terminal.line(done ? 'done' : 'nothing was changed: --yes does it');

@@ -175,6 +175,7 @@ function aCardTrace(): PaymentTrace {
     ...money,
     createdAt: at(0),
     settledAt: at(25),
+    provider: 'stripe',
     intentId: 'pi_1',
     chargeId: 'ch_1',
     refundId: null,

@@ -8,7 +8,8 @@ import { homeAt, startCommand } from '../home.ts';
 import { usualNames } from '../names.ts';
 import { readState } from '../session.ts';
 import { runningSystem, unreachableParts } from '../status.ts';
-import { stripeKeyFor } from '../stripe.ts';
+import { accountAt, settingsOfAccounts } from '../providers.ts';
+import { providerNames } from '@triplock/providers';
 import { claimsAt, kafkaClient, ledgerAt } from '../wiring.ts';
 
 // Runs an operators' command on the system of a home: `operate.ts COMMAND [words and options]`.
@@ -94,8 +95,9 @@ function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
     ...ledgerAt(endpoints.ledger, endpoints, usualNames),
     CLAIM_NAMESPACE: usualNames.claims,
     ...claimsAt(endpoints.claims, { ...endpoints, postgres: databases.claims }),
-    STRIPE_API_KEY: stripeKeyFor(endpoints.stripe),
-    STRIPE_API_URL: endpoints.stripe,
+    ...settingsOfAccounts(
+      providerNames.map((name) => accountAt(name, endpoints.providers[name].url)),
+    ),
     CATCHER_URL: endpoints.catcher,
     ...(existsSync(keysFile) && { WEBHOOK_KEYS_FILE: keysFile }),
   };

@@ -4,6 +4,13 @@ import { usualNames } from '../names.ts';
 import type { Addresses } from '../parts/part.ts';
 import type { OptionalPartName } from '../parts/part-names.ts';
 import { declaredParts } from '../parts/store-parts.ts';
+import {
+  accountSettings,
+  operatorKeySettings,
+  providerNamed,
+  providerNames,
+  type ListedProvider,
+} from '@triplock/providers';
 import { declarations } from '../services.ts';
 import { readState } from '../session.ts';
 
@@ -21,9 +28,15 @@ export const inNetwork = {
     pubsub: 'pubsub:8085',
     ...storeAddresses,
   } satisfies Addresses as Required<Addresses>,
-  stripe: 'http://stripe-simulator:8095',
-  /** Any worker will do. */
-  stripeWebhooks: 'http://ledger-worker:8070/stripe/webhooks',
+  /** Each provider's simulator. */
+  providers: Object.fromEntries(
+    providerNames.map((name) => {
+      const { simulator } = providerNamed(name);
+      return [name, `http://${simulator.name}:${simulator.port.inside}`];
+    }),
+  ) as Record<ListedProvider, string>,
+  /** Where they report; any worker will do. */
+  reports: 'http://ledger-worker:8070',
   gateway: 'ingest-gateway:8080',
   catcher: 'http://catcher:8090',
   /** The machine that the containers run on, for the one that sends webhooks. */
@@ -56,14 +69,15 @@ export const settingsInFiles = [
   'OPERATOR_DATABASE_URL',
   'PARTNERS_DATABASE_URL',
   'LEDGER_COPY_URL',
-  'STRIPE_API_KEY',
-  'OPERATOR_STRIPE_API_KEY',
-  'STRIPE_API_URL',
-  'STRIPE_WEBHOOK_SECRETS',
-  'STRIPE_SIMULATOR_WEBHOOK_SECRET',
+  ...Object.keys(accountSettings),
+  ...Object.keys(operatorKeySettings),
+  ...providerNames.flatMap((name) => {
+    const { reports, simulator } = providerNamed(name);
+    return reports === undefined ? [] : [reports.secrets, `${simulator.prefix}_WEBHOOK_SECRET`];
+  }),
   'PROVIDER_TIMEOUT_MS',
   'POST_ROWS_MAX',
-] as const;
+];
 
 /** The file of a setting, where the service sees it. */
 export function fileOf(setting: string): string {

@@ -8,7 +8,8 @@ import { databaseUrls } from '../provision/database.ts';
 import { services } from '../service-table.ts';
 import { declarations } from '../services.ts';
 import type { ProcessRecord, State } from '../session.ts';
-import { givenStripe, simulatedStripe } from '../stripe.ts';
+import { providerNames } from '@triplock/providers';
+import { accountAt, givenAccount, simulatorOf } from '../providers.ts';
 import { docker, projectOf } from './engine.ts';
 import { credentialFiles, inNetwork } from './network.ts';
 
@@ -42,7 +43,9 @@ const usesInside = new Map<string, string>([
   ...declarations.flatMap(({ ports }) =>
     ports.map((each) => [`${each.inside}`, each.use] as const),
   ),
-  ...[inNetwork.catcher, inNetwork.stripe].map((url) => [new URL(url).port, 'http'] as const),
+  ...[inNetwork.catcher, ...Object.values(inNetwork.providers)].map(
+    (url) => [new URL(url).port, 'http'] as const,
+  ),
 ]);
 
 /** The steps before the services have ended, and are nothing that runs. */
@@ -122,7 +125,10 @@ export async function endpointsIn(
   });
   const owner = `postgres://postgres:${credentials.postgresPassword}@127.0.0.1:${portOf('postgres')}/${usualNames.database}`;
   const processes = Object.fromEntries(records.map((record) => [record.name, record]));
-  const stripeUrl = `http://127.0.0.1:${find('stripe-simulator').ports['http']}`;
+  const accounts = providerNames.map((provider) => {
+    const simulated = `http://127.0.0.1:${find(simulatorOf(provider)).ports['http']}`;
+    return givenAccount(provider) ?? accountAt(provider, simulated);
+  });
   return systemEndpoints(
     { home, state: { ...state, processes }, credentials },
     {
@@ -134,7 +140,7 @@ export async function endpointsIn(
         ...Object.fromEntries(optional),
       },
       database: { owner, roles: databaseUrls(owner) },
-      stripe: givenStripe(process.env['STRIPE_API_KEY']) ?? simulatedStripe(stripeUrl),
+      accounts,
       mode: 'demo',
     },
   );

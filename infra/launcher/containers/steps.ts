@@ -23,7 +23,15 @@ import { provisionSystem } from '../provision/system.ts';
 import { services } from '../service-table.ts';
 import { declarations } from '../services.ts';
 import type { Report } from '../session.ts';
-import { givenStripe, simulatedStripe } from '../stripe.ts';
+import { pathOfReports, providerNames, type ListedProvider } from '@triplock/providers';
+import {
+  accountAt,
+  givenAccount,
+  givenSecrets,
+  settingsOfAccounts,
+  simulatorSecret,
+  type ProviderAccount,
+} from '../providers.ts';
 import { ledgerStoreAt, type Wiring } from '../wiring.ts';
 import {
   apiKeysFile,
@@ -74,7 +82,7 @@ function makeCredentials(report: Report): void {
  */
 async function provision(report: Report): Promise<void> {
   // Refused before anything is done.
-  const given = givenStripe(process.env['STRIPE_API_KEY']);
+  const given = providerNames.map((provider) => givenAccount(provider));
   const state = (readJson(credentialFiles.remembered) as Remembered | undefined) ?? {};
   const claims = parseClaimStore(process.env['CLAIMS'], 'CLAIMS=') ?? 'redis';
   const asked = parseLedgerStore(process.env['LEDGER_STORE'], 'LEDGER_STORE=');
@@ -108,10 +116,12 @@ async function provision(report: Report): Promise<void> {
     { state, report, stopGateways: () => refuseWhileGatewaysRun(claims) },
     { store: claims, addresses: parts, databases },
   );
-  const stripe = {
-    ...(given ?? simulatedStripe(inNetwork.stripe)),
-    webhooks: { url: inNetwork.stripeWebhooks, secrets: webhookSecrets(state) },
-  };
+  const accounts = providerNames.map((provider, nth): ProviderAccount => {
+    const account = given[nth] ?? accountAt(provider, inNetwork.providers[provider]);
+    const secrets = secretsOf(provider, state);
+    const url = `${inNetwork.reports}${pathOfReports(provider)}`;
+    return secrets === undefined ? account : { ...account, webhooks: { url, secrets } };
+  });
   writeJson(credentialFiles.remembered, state);
   writeSettings({
     ...networkWiring,
@@ -120,15 +130,14 @@ async function provision(report: Report): Promise<void> {
     databases,
     claims,
     ledger,
-    stripe,
+    accounts,
   });
   writeFiles('operator', {
     DATABASE_URL: owner,
     PARTNERS_DATABASE_URL: databases.partners,
     REDIS_URL: redis,
     CLAIMS_DATABASE_URL: databases.claims,
-    STRIPE_API_KEY: stripe.apiKey,
-    STRIPE_API_URL: stripe.url,
+    ...settingsOfAccounts(accounts),
     WEBHOOK_KEYS: webhookKeys,
   });
   for (const { name, settings } of declarations) {
@@ -137,7 +146,7 @@ async function provision(report: Report): Promise<void> {
   }
   writeJson(writtenAt('catcher', networkWiring.partnersFile), webhookSecretsOf(partners));
   tellApiKeys(partners, report);
-  report(`ready; cards are charged at ${stripe.url}`);
+  report(`ready; payments are charged at ${accounts.map(({ url }) => url).join(' and ')}`);
   const { CONSOLE_URL } = process.env;
   if (CONSOLE_URL) report(`console, once the services run: ${CONSOLE_URL}`);
 }
@@ -152,16 +161,16 @@ function tellApiKeys(partners: readonly { id: string; apiKey: string }[], report
 
 /** What the steps remember from one `up` to the next, in a volume. */
 type Remembered = Stores & {
-  /** What the simulator signs with, made once. */
+  /** What simulators sign with is made of it; made once. */
   webhookSecret?: string;
 };
 
-/** Stripe's, where they are given; else what the simulator signs with. */
-function webhookSecrets(remembered: Remembered): string {
-  const given = process.env['STRIPE_WEBHOOK_SECRETS']?.trim();
-  if (given) return given;
-  remembered.webhookSecret ??= `whsec_${randomBytes(24).toString('base64url')}`;
-  return remembered.webhookSecret;
+/** A provider's own, where they are given; else what its simulator signs with. */
+function secretsOf(provider: ListedProvider, remembered: Remembered): string | undefined {
+  const given = givenSecrets(provider);
+  if (given !== undefined) return given;
+  remembered.webhookSecret ??= randomBytes(24).toString('base64url');
+  return simulatorSecret(provider, remembered.webhookSecret);
 }
 
 /** Leaves for each service its settings in files, and nothing of the others' settings. */

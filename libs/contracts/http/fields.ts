@@ -112,11 +112,13 @@ export const currency = Type.Unsafe<string>({
   description: `a code of ISO 4217 in upper case, of its list of ${currenciesAsOf}`,
 });
 
-// Stripe's ids are at most 255 characters (docs.stripe.com/upgrades, "What changes does Stripe
-// consider to be backwards-compatible?"). Whether the method exists is the provider's to say.
+// Its form says whose it is: an id that a provider gave (Stripe's are at most 255 characters,
+// docs.stripe.com/upgrades, "What changes does Stripe consider to be backwards-compatible?"), or a
+// URI, such as an account's (RFC 8905). Whether it exists is the provider's to say.
 export const paymentMethod = Type.String({
-  pattern: '^pm_[A-Za-z0-9_]{1,252}$',
-  description: 'the id of a payment method at the provider, `pm_…`',
+  pattern: '^(pm_[A-Za-z0-9_]{1,252}|[a-z]{2,16}://[A-Za-z0-9/._-]{1,230})$',
+  description:
+    'the id of a payment method at the provider, `pm_…`, or the account that pays, `payto://iban/…`',
 });
 
 /** When a card's money is taken. */

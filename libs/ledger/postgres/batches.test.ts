@@ -12,7 +12,7 @@ async function openWithPending(context: TestContext, many: number) {
   const store = await createTestDatabase(context);
   const ledger = openPostgresLedger(store.open('triplock_ledger'));
   const payments = Array.from({ length: many }, () => aPayment());
-  await ledger.post(payments.map(pendingOf));
+  await ledger.post(payments.map((each) => pendingOf(each)));
   return { ledger, owner: store.open(), ids: payments.map(({ txnId }) => txnId) };
 }
 

@@ -48,7 +48,7 @@ WITH refund AS MATERIALIZED (
   FOR NO KEY UPDATE SKIP LOCKED
 ), payment AS MATERIALIZED (
   SELECT target.txn_id, target.state, target.currency, target.refund_reserved,
-         target.provider_intent_id, target.created_at,
+         target.provider, target.provider_intent_id, target.created_at,
          coalesce(target.amount_captured, target.amount) AS amount
   FROM ledger.transactions AS target
   JOIN refund ON target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
@@ -69,7 +69,7 @@ WITH refund AS MATERIALIZED (
   LIMIT 1
 ), judged AS MATERIALIZED (
   SELECT
-    payment.txn_id AS payment_id, payment.currency,
+    payment.txn_id AS payment_id, payment.currency, payment.provider,
     coalesce($2::bigint, refund.requested_amount, payment.amount - payment.refund_reserved)
       AS amount,
     CASE
@@ -116,7 +116,8 @@ WITH refund AS MATERIALIZED (
     AND target.refund_reserved + judged.amount <= coalesce(target.amount_captured, target.amount)
 ), named AS (
   UPDATE ledger.transactions AS target
-  SET amount = judged.amount, currency = judged.currency, version = target.version + 1
+  SET amount = judged.amount, currency = judged.currency, provider = judged.provider,
+      version = target.version + 1
   FROM judged
   WHERE target.txn_id = $1 AND judged.decision = 'fits'
 ), soon AS (
@@ -270,7 +271,7 @@ WITH closing AS MATERIALIZED (
   FOR NO KEY UPDATE SKIP LOCKED
 ), payment AS MATERIALIZED (
   SELECT target.txn_id, target.state, target.amount, target.currency, target.authorized_at,
-         target.closed_by, target.failure_code
+         target.provider, target.closed_by, target.failure_code
   FROM ledger.transactions AS target
   JOIN closing ON target.txn_id = closing.payment_id AND target.partner_id = closing.partner_id
   WHERE target.kind = 'payment'
@@ -291,7 +292,7 @@ WITH closing AS MATERIALIZED (
   LIMIT 1
 ), judged AS MATERIALIZED (
   SELECT
-    payment.txn_id AS payment_id, payment.currency,
+    payment.txn_id AS payment_id, payment.currency, payment.provider,
     coalesce(closing.requested_amount, payment.amount) AS amount,
     CASE
       WHEN closing.amount IS NOT NULL THEN 'reserved'
@@ -325,7 +326,8 @@ WITH closing AS MATERIALIZED (
     AND target.closed_by IS NULL AND target.settled_at IS NULL
 ), named AS (
   UPDATE ledger.transactions AS target
-  SET amount = judged.amount, currency = judged.currency, version = target.version + 1
+  SET amount = judged.amount, currency = judged.currency, provider = judged.provider,
+      version = target.version + 1
   FROM judged
   WHERE target.txn_id = $1 AND judged.decision = 'fits'
 ), soon AS (

@@ -80,7 +80,7 @@ async function postFollowUp(tx: Queryable, posting: FollowUpPosting): Promise<Fo
   if (decision === 'waiting') return { outcome: 'waiting' };
   const { money, provider } = followUp;
   // What is held is let go of in this transaction, so that nobody sees it held.
-  const failure = provider && money && posting.refuse?.(money);
+  const failure = provider && money && posting.refuse?.(money, provider.name);
   if (decision === 'reserved' && provider !== undefined && failure === undefined) {
     const outcome = row === 'made' ? 'reserved' : 'unfinished';
     return { outcome, followUp: followUp as ReservedFollowUp };

@@ -133,9 +133,9 @@ function unresolved(open: readonly Posting[]): Error {
  * the work of posting.
  */
 function postingJson(posting: Posting): string {
-  const { payment, settlement, traceparent } = posting;
+  const { payment, settlement, traceparent, provider } = posting;
   if (settlement === undefined) {
-    return JSON.stringify({ ...requestRow(payment), state: 'pending', traceparent });
+    return JSON.stringify({ ...requestRow(payment), state: 'pending', provider, traceparent });
   }
   const settled = settledPayment(payment, settlement);
   const event = settlementEvent(settled, 1);

@@ -22,7 +22,7 @@ WITH input AS MATERIALIZED (
     txn_id uuid, kind text, partner_id text, idempotency_key text, fingerprint bytea,
     response_version smallint, amount bigint, currency text, payment_method text, reference text,
     details json, created_at timestamptz, state text, failure_code text, failure_message text,
-    settled_at timestamptz, debit_account text, credit_account text,
+    settled_at timestamptz, provider text, debit_account text, credit_account text,
     event_id uuid, event_type text, bucket smallint, payload json, traceparent text
   )
 ), asked AS MATERIALIZED (
@@ -37,12 +37,12 @@ WITH input AS MATERIALIZED (
   INSERT INTO ledger.transactions (
     txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, amount, currency,
     payment_method, reference, details, created_at, state, failure_code, failure_message,
-    settled_at, events, due_at, traceparent
+    settled_at, provider, events, due_at, traceparent
   )
   SELECT
     txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, amount, currency,
     payment_method, reference, details::text, created_at, state, failure_code, failure_message,
-    coalesce(happened_at, settled_at),
+    coalesce(happened_at, settled_at), provider,
     greatest(CASE WHEN event_id IS NULL THEN 0 ELSE 1 END, newest),
     CASE WHEN state = 'pending' THEN now() + $2::integer * interval '1 millisecond' END,
     CASE WHEN state = 'pending' THEN traceparent END

@@ -79,8 +79,8 @@ ORDER BY currency
 -- $1 ids, each once, $2 the versions that were read, $3 providers, $4 the intents' ids; all of one
 -- length.
 -- A row: it is stored, with the version the payment has now. No row: the payment is final, of
--- another version, has an intent already, or another transaction holds it: that intent must not be
--- confirmed. Whoever has to know which takes the row's lock first. The kind, which never changes,
+-- another version, has an intent already, is another provider's, or another transaction holds it:
+-- that intent must not be confirmed. Whoever has to know which takes the row's lock first. The kind, which never changes,
 -- is compared where the row is locked: payments have indexes of their own, by which the planner
 -- would read them all on a table that was never analysed.
 WITH asked AS (
@@ -96,6 +96,7 @@ FROM asked JOIN free USING (txn_id)
 WHERE payment.txn_id = asked.txn_id AND payment.version = asked.version
   AND payment.settled_at IS NULL AND free.kind = 'payment'
   AND payment.provider_intent_id IS NULL
+  AND coalesce(payment.provider, asked.provider) = asked.provider
 RETURNING payment.txn_id, payment.version
 
 -- name: awaitCustomer
@@ -258,8 +259,9 @@ WHERE txn_id = ANY ($1::uuid[])
 -- name: takeDue
 -- Takes pending transactions whose time has come, longest due first.
 --
--- $1 how many at most, $2 the least milliseconds until each is due again, $3 whether only those are
--- wanted that come to an end in the ledger alone: book transfers, and refunds yet to be reserved.
+-- $1 how many at most, $2 the least milliseconds until each is due again, $3 `settled-here`: those
+-- that come to an end in the ledger alone, which are book transfers, and refunds yet to be
+-- reserved; `at`: those that the provider $4 is asked about; `all`.
 -- A row: a transaction that only the caller has now, under a new version; it is due again after a
 -- quarter of its age, a minute at most. No row: nothing is due.
 --
@@ -267,14 +269,15 @@ WHERE txn_id = ANY ($1::uuid[])
 -- has been over: an hour at least, a day at most, a tenth sooner or later, and within half an hour
 -- of the hold's end. That is about a dozen looks at one of seven days.
 --
--- Sent unprepared, so that the planner sees $3 and takes the index of those few rows: while the
--- provider is away the other index is full of cards that are due.
+-- Sent unprepared, so that the planner sees $3 and goes to the wanted rows in the index: while a
+-- provider is away it is full of rows that are due there.
 WITH due AS (
   SELECT txn_id FROM ledger.transactions
   WHERE state = 'pending' AND due_at <= now()
     AND (
-      NOT $3::boolean
-      OR CASE WHEN payment_id IS NULL THEN payment_method IS NULL ELSE amount IS NULL END
+      $3::text = 'all'
+      OR $3::text = 'settled-here' AND provider IS NULL
+      OR $3::text = 'at' AND provider = $4::text
     )
   ORDER BY due_at
   LIMIT $1

@@ -239,7 +239,8 @@ type DueRow = { txn_id: TxnId; kind: TransactionKind; version: number; tracepare
 /** Takes due transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. */
 export function takeDueFrom(database: Database): TakeDue {
   return async ({ limit, leaseMs, rows: wanted = 'all' }) => {
-    const parameters = [limit, leaseMs, wanted === 'settled-here'];
+    const [which, provider] = typeof wanted === 'string' ? [wanted] : ['at', wanted.provider];
+    const parameters = [limit, leaseMs, which, provider];
     const rows = await database.query<DueRow>(sql.takeDue, parameters);
     const due = await Promise.all(
       rows.map((row) =>

@@ -158,7 +158,7 @@ function due(open: Open): void {
   test('of what is due, what has been for the longest is taken first', async (context) => {
     const { ledger, takeDue, letTimePass, writeDetails } = await open(context);
     const payments = Array.from({ length: 5 }, card);
-    await ledger.post(payments.map(pendingOf));
+    await ledger.post(payments.map((each) => pendingOf(each)));
     for (const { txnId } of payments) await letTimePass(txnId);
     // Where they lie is now another order.
     for (const { txnId } of payments.toReversed()) await writeDetails(txnId, null);
@@ -216,7 +216,7 @@ function due(open: Open): void {
   test('a row that cannot be read is reported by its id, holds up no other, and is taken again once mended', async (context) => {
     const { ledger, takeDue, letTimePass, writeDetails } = await open(context);
     const payments = Array.from({ length: 3 }, card);
-    await ledger.post(payments.map(pendingOf));
+    await ledger.post(payments.map((each) => pendingOf(each)));
     const damaged = payments[1]!.txnId;
     await writeDetails(damaged, '{"description":');
     const look = async () => {
@@ -255,6 +255,39 @@ function due(open: Open): void {
     const here = await takeDue({ limit: 10, leaseMs: 60_000, rows: 'settled-here' });
     assert.deepEqual(idsOf(here).sort(), [transfer.txnId, waits.txnId].sort());
     assert.equal((await takeDue({ limit: 10, leaseMs: 60_000 })).length, 2);
+  });
+
+  test('what one provider is asked about is taken without another’s, and so is its refund', async (context) => {
+    const { ledger, followUps, takeDue, letTimePass } = await open(context);
+    const names = ['stripe', 'another'] as const;
+    const cards = names.map((name) => ({ name, waits: card(), charged: card() }));
+    for (const { name, waits, charged } of cards) {
+      const { txnId } = charged;
+      await ledger.post([pendingOf(waits, name), pendingOf(charged, name)]);
+      assert.equal((await ledger.find(waits.txnId))?.chargedBy, name);
+      const intent = { txnId, version: 1, intentId: `pi_${name}` };
+      // Another provider's intent is never this payment's.
+      const others = names.find((each) => each !== name)!;
+      const refused = await ledger.storeIntent({ ...intent, provider: others });
+      assert.equal(refused.outcome, 'stale');
+      assert.equal((await ledger.storeIntent({ ...intent, provider: name })).outcome, 'stored');
+      const end = { txnId, version: 2, traceparent, chargeId: `ch_${name}` };
+      const result = { state: 'succeeded' as const };
+      await ledger.settle({ ...end, result, settledAt: settledNow });
+      assert.equal((await followUps.post(posting(aRefund(charged)))).outcome, 'reserved');
+    }
+    await letTimePass();
+    const asked = { limit: 10, leaseMs: 60_000 };
+    assert.deepEqual(await takeDue({ ...asked, rows: 'settled-here' }), []);
+    for (const { name, waits, charged } of cards) {
+      const due = await takeDue({ ...asked, rows: { provider: name } });
+      const about = due.map((each) => {
+        if (each.kind === 'payment') return each.payment.txnId;
+        return each.kind === 'follow-up' && each.followUp.paymentId;
+      });
+      assert.deepEqual(about.sort(), [waits.txnId, charged.txnId].sort());
+    }
+    assert.deepEqual(await takeDue(asked), []);
   });
 
   test('a refund is not settled as a payment, nor a payment as a refund', async (context) => {

@@ -119,7 +119,7 @@ function cursors(open: Open): void {
   test('a walk goes on behind a payment that no longer has the state it was listed for', async (context) => {
     const { ledger, another } = await open(context);
     const [older, newer] = [acceptedAt(0), acceptedAt(1)];
-    await ledger.post([older, newer].map(pendingOf));
+    await ledger.post([older, newer].map((each) => pendingOf(each)));
     const status = 'pending';
     const first = await ledger.list({ partnerId: acme, limit: 1, status });
     assert.deepEqual(first.outcome === 'page' && first.payments.map(idOf), [newer.txnId]);
@@ -181,7 +181,7 @@ function sums(open: Open): void {
     const yen = aPayment({ amount: 7n, currency: 'JPY' });
     const final = aPayment({ amount: 11n });
     const other = aPayment({ partner: 'globex', amount: 13n });
-    await ledger.post([...mine, yen, other].map(pendingOf));
+    await ledger.post([...mine, yen, other].map((each) => pendingOf(each)));
     await ledger.post([bookTransferOf(final)]);
     const { currency } = final.details.money;
     assert.deepEqual(await ledger.pendingOf(acme), [

@@ -78,8 +78,9 @@ export function settledAs(payment: AcceptedPayment, result: Settlement): Posting
   return { payment, traceparent, settlement: { result, settledAt: settledNow } };
 }
 
-export function pendingOf(payment: AcceptedPayment): Posting {
-  return { payment, traceparent };
+export function pendingOf(payment: AcceptedPayment, provider = 'stripe'): Posting {
+  const isCharged = payment.details.paymentMethod !== undefined;
+  return { payment, traceparent, ...(isCharged && { provider }) };
 }
 
 export function count(outcomes: readonly PostOutcome[], wanted: PostOutcome['outcome']): number {

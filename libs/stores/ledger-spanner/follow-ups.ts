@@ -132,8 +132,8 @@ export async function postFollowUp(
   }
   const held = decision === 'reserved' ? reserved(rows) : rows;
   const isAtProvider = decision === 'reserved' && held.payment?.provider_intent_id != null;
-  const { money } = followUpFrom(held.followUp, held.payment);
-  const failure = isAtProvider && money ? posting.refuse?.(money) : undefined;
+  const { money, provider } = followUpFrom(held.followUp, held.payment);
+  const failure = isAtProvider && money && posting.refuse?.(money, provider!.name);
   if (isAtProvider && failure === undefined) {
     if (held !== rows) {
       keep(held.followUp);
@@ -192,8 +192,9 @@ function reserved(rows: FollowUpRows): FollowUpRows {
   const held = closesPayment(followUp.kind as FollowUpKind)
     ? { closed_by: followUp.txn_id }
     : { refund_reserved: payment.refund_reserved + amount };
+  const { currency, provider } = payment;
   return {
-    followUp: { ...followUp, amount, currency: payment.currency, version: followUp.version + 1n },
+    followUp: { ...followUp, amount, currency, provider, version: followUp.version + 1n },
     payment: { ...payment, ...held, version: payment.version + 1n },
   };
 }

@@ -137,7 +137,7 @@ function writesOf(postings: readonly Posting[]): Write[] {
   ];
 }
 
-function rowsOf({ payment, traceparent, settlement }: Posting): {
+function rowsOf({ payment, traceparent, settlement, provider }: Posting): {
   transaction: Write;
   entry?: Write;
   event?: Write;
@@ -146,7 +146,13 @@ function rowsOf({ payment, traceparent, settlement }: Posting): {
   if (settlement === undefined) {
     // By this process's clock. One that is wrong costs a look at the row, or delays it.
     const due_at = new Date(Date.now() + ownMs);
-    const pending = { state: 'pending', events: 0, due_at, traceparent };
+    const pending = {
+      state: 'pending',
+      provider: provider ?? null,
+      events: 0,
+      due_at,
+      traceparent,
+    };
     return { transaction: insertTransaction({ ...row, ...pending }) };
   }
   const settled = settledPayment(payment, settlement);

@@ -236,9 +236,9 @@ export async function writeFollowUpEvent(
 
 /** Everything of a refund's row that changes. */
 export function refundColumns(row: TransactionRow) {
-  const { txn_id, version, state, amount, currency, due_at, provider_refund_id } = row;
+  const { txn_id, version, state, amount, currency, due_at, provider, provider_refund_id } = row;
   const { settled_at, failure_code, failure_message } = row;
-  const changing = { state, amount, currency, due_at, provider_refund_id };
+  const changing = { state, amount, currency, due_at, provider, provider_refund_id };
   return { txn_id, version, ...changing, settled_at, failure_code, failure_message };
 }
 

@@ -33,13 +33,16 @@ import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 import { commitTimestamp } from './spanner/values.ts';
 
-/** The index of what is due, which holds the wanted rows only, and the shard it begins with. */
-const indexOf = {
-  all: { index: 'transactions_due', shard: 'due_shard' },
-  'settled-here': { index: 'transactions_due_here', shard: 'due_here_shard' },
-} as const satisfies Record<DueRows, object>;
+/** The index of what is due, which holds the wanted rows only, and what stands before the time. */
+type DueIndex = { index: string; shard: string; provider?: string };
 
-const dueSql = ({ index, shard }: (typeof indexOf)[DueRows]) => `
+function indexOf(wanted: DueRows): DueIndex {
+  if (wanted === 'all') return { index: 'transactions_due', shard: 'due_shard' };
+  if (wanted === 'settled-here') return { index: 'transactions_due_here', shard: 'due_here_shard' };
+  return { index: 'transactions_due_at', shard: 'due_shard', provider: wanted.provider };
+}
+
+const dueSql = ({ index, shard, provider }: DueIndex) => `
   SELECT due.txn_id
   FROM UNNEST(GENERATE_ARRAY(0, 15)) AS wanted_shard,
     UNNEST(ARRAY(
@@ -47,6 +50,7 @@ const dueSql = ({ index, shard }: (typeof indexOf)[DueRows]) => `
         FORCE_INDEX=${index}, spanner_emulator.disable_query_null_filtered_index_check=true
       }
       WHERE ${shard} = wanted_shard AND due_at <= CURRENT_TIMESTAMP()
+        ${provider === undefined ? '' : 'AND provider = @provider'}
       ORDER BY due_at LIMIT @limit
     )) AS due
   ORDER BY due.due_at LIMIT @limit`;
@@ -118,18 +122,23 @@ async function findDue(
   wanted: DueRows,
 ): Promise<TxnId[]> {
   const upTo = new Date();
-  const { index } = indexOf[wanted];
+  const where = indexOf(wanted);
+  const { index, provider } = where;
+  const prefix = (shard: number) => (provider === undefined ? [shard] : [shard, provider]);
   const few = await database.read<{ txn_id: TxnId; due_at: Date }>({
     table: 'transactions',
     index,
     columns: ['txn_id', 'due_at'],
-    keys: { ranges: Array.from({ length: 16 }, (_, shard) => ({ prefix: [shard], upTo })) },
+    keys: { ranges: Array.from({ length: 16 }, (_, shard) => ({ prefix: prefix(shard), upTo })) },
     limit: lookedAtMax,
   });
   const due =
     few.length < lookedAtMax
       ? few.sort((one, other) => +one.due_at - +other.due_at).slice(0, limit)
-      : await database.query<{ txn_id: TxnId }>(dueSql(indexOf[wanted]), { limit });
+      : await database.query<{ txn_id: TxnId }>(dueSql(where), {
+          limit,
+          ...(provider !== undefined && { provider }),
+        });
   return due.map(({ txn_id }) => txn_id);
 }
 
@@ -250,6 +259,7 @@ export function storeIntent(
       const isOurs = row.provider_intent_id === intentId && isPendingAt(row, version + 1);
       if (tx.mayHaveCommitted && isOurs) return stored;
       const isOpen = isPendingAt(row, version) && row.provider_intent_id === null;
+      if (row.provider !== null && row.provider !== provider) return { outcome: 'stale' };
       if (!isOpen) return { outcome: 'stale' };
       const columns = { provider, provider_intent_id: intentId };
       tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));

@@ -36,6 +36,7 @@ LEFT JOIN auditor.provider_journal AS ended
    WHEN 'refund' THEN transactions.provider_refund_id
    ELSE coalesce(transactions.provider_intent_id, payments.provider_intent_id)
  END
+ AND ended.provider = coalesce(transactions.provider, payments.provider)
  AND ended.status IN ('succeeded', 'failed')
 WHERE transactions.state = 'pending'
   AND NOT EXISTS (

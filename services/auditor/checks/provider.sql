@@ -1,4 +1,4 @@
--- The ledger against the journal of the provider.
+-- The ledger against the journals of the providers.
 --
 -- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
 -- says when it must, and what the window from $1 until $2 is.
@@ -81,6 +81,7 @@ WHERE charges.txn_id IS NOT NULL
     WHERE transactions.txn_id = charges.txn_id
       AND transactions.kind = 'payment'
       AND transactions.provider_intent_id = charges.intent_id
+      AND transactions.provider = charges.provider
     OFFSET 0
   )
   AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.charge_id = charges.id)
@@ -144,6 +145,7 @@ WHERE refunds.status <> 'failed'
     WHERE booked.txn_id = refunds.txn_id
       AND booked.kind = 'refund'
       AND payments.provider_intent_id = refunds.intent_id
+      AND payments.provider = refunds.provider
     OFFSET 0
   )
   AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.refund_id = refunds.id)
@@ -175,6 +177,7 @@ WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
   AND NOT EXISTS (
     SELECT FROM ledger.transactions
     WHERE transactions.provider_intent_id = disputes.intent_id
+      AND transactions.provider = disputes.provider
       AND transactions.currency <> disputes.currency
     OFFSET 0
   )
@@ -182,6 +185,7 @@ WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
     SELECT FROM ledger.disputes AS noted
     JOIN ledger.transactions USING (txn_id)
     WHERE noted.dispute_id = disputes.id AND transactions.provider_intent_id = disputes.intent_id
+      AND transactions.provider = disputes.provider
     OFFSET 0
   )
 
@@ -193,7 +197,9 @@ FROM ledger.disputes AS noted
 WHERE noted.created_at >= $1 AND noted.created_at < $2
   AND NOT EXISTS (
     SELECT FROM auditor.disputes
-    JOIN ledger.transactions ON transactions.provider_intent_id = disputes.intent_id
+    JOIN ledger.transactions
+      ON transactions.provider_intent_id = disputes.intent_id
+      AND transactions.provider = disputes.provider
     WHERE disputes.id = noted.dispute_id AND transactions.txn_id = noted.txn_id
     OFFSET 0
   )
@@ -205,7 +211,9 @@ SELECT disputes.id, disputes.created_at AS since
 FROM auditor.disputes
 CROSS JOIN LATERAL (
   SELECT txn_id, currency FROM ledger.transactions
-  WHERE transactions.provider_intent_id = disputes.intent_id OFFSET 0
+  WHERE transactions.provider_intent_id = disputes.intent_id
+    AND transactions.provider = disputes.provider
+  OFFSET 0
 ) AS payments
 LEFT JOIN LATERAL (
   SELECT amount FROM ledger.disputes AS noted

@@ -148,9 +148,10 @@ CREATE INDEX published_altered ON published (event_id) WHERE altered > 0;
 CREATE TABLE refused_messages (PRIMARY KEY (message_id, consumer))
 INHERITS (consumers.refused_messages);
 
--- What the provider itself says it charged and gave back, as its lists showed it: the other side of
+-- What each provider itself says it charged and gave back, as its lists showed it: the other side of
 -- the ledger. It is a copy, and can be read again whole at any time.
 CREATE TABLE provider_journal (
+  provider text NOT NULL,
   kind text NOT NULL CHECK (kind IN ('intent', 'charge', 'refund', 'dispute')),
   -- The provider's.
   id text NOT NULL,
@@ -171,7 +172,8 @@ CREATE TABLE provider_journal (
   -- When the provider first said what it says now. A list may be read days after what is in it was
   -- made.
   changed_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (kind, id),
+  -- An id is looked for first, and is hardly ever two providers'.
+  PRIMARY KEY (kind, id, provider),
   CHECK (status = 'pending' OR waits_for IS NULL)
 );
 CREATE INDEX provider_journal_by_transaction ON provider_journal (txn_id, kind);
@@ -194,10 +196,11 @@ CREATE VIEW charges AS SELECT * FROM provider_journal WHERE kind = 'charge';
 CREATE VIEW refunds AS SELECT * FROM provider_journal WHERE kind = 'refund';
 CREATE VIEW disputes AS SELECT * FROM provider_journal WHERE kind = 'dispute';
 
--- How far each list was read. A list is newest first, so it is known to its end only when it was
+-- How far each list of each provider was read. A list is newest first, so it is known to its end only when it was
 -- walked back to where an earlier walk began; one that was interrupted goes on where it was.
 CREATE TABLE provider_walks (
-  kind text PRIMARY KEY CHECK (kind IN ('intent', 'charge', 'refund', 'dispute')),
+  provider text NOT NULL,
+  kind text NOT NULL CHECK (kind IN ('intent', 'charge', 'refund', 'dispute')),
   -- Older ones are none of ours: this system did not exist.
   since timestamptz(3) NOT NULL,
   -- All that was made before this is in the journal. The provider's clock.
@@ -208,15 +211,17 @@ CREATE TABLE provider_walks (
   -- Of a walk over everything: when it began. What it does not meet is no longer there.
   everything_since timestamptz(3),
   -- When the last walk came to its end.
-  walked_at timestamptz NOT NULL DEFAULT now()
+  walked_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (provider, kind)
+);
+-- From when on anything of a provider's may be this system's: from when it was set up.
+CREATE TABLE provider_beginning (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  since timestamptz(3) NOT NULL
 );
 -- Clocks differ by less than an hour.
-INSERT INTO provider_walks (kind, since, known_until)
-SELECT kind, beginning, beginning
-FROM unnest(ARRAY['intent', 'charge', 'refund', 'dispute']) AS kind, (
-  SELECT least(now(), (SELECT min(created_at) FROM ledger.transactions)) - interval '1 hour'
-    AS beginning
-) AS system;
+INSERT INTO provider_beginning (since)
+SELECT least(now(), (SELECT min(created_at) FROM ledger.transactions)) - interval '1 hour';
 
 -- One scheduled audit however many auditors run: whoever finds it due takes the run, and what it
 -- found is here for all of them to show.
@@ -338,7 +343,8 @@ LEFT JOIN LATERAL (
   SELECT * FROM provider_journal
   WHERE kind = 'refund' AND provider_journal.txn_id = acts.txn_id AND status = 'succeeded'
     AND charges.status = 'succeeded'
-    AND (intent_id, amount, currency) = (charges.intent_id, charges.amount, charges.currency)
+    AND (provider, intent_id, amount, currency)
+      = (charges.provider, charges.intent_id, charges.amount, charges.currency)
   OFFSET 0
 ) AS refunds ON true
 WHERE charges.status = 'failed' OR refunds.id IS NOT NULL;
@@ -478,7 +484,8 @@ LANGUAGE sql STABLE AS $$
   ), given_back AS MATERIALIZED (
     SELECT charge_id FROM auditor.returned
   ), beside AS (
-    SELECT booked.txn_id::text AS id, booked.txn_id, booked.provider_intent_id AS intent_id,
+    SELECT booked.txn_id::text AS id, booked.txn_id, booked.provider,
+           booked.provider_intent_id AS intent_id,
            booked.closed_by, booked.state = 'pending' AS is_pending,
            CASE WHEN booked.state = 'pending' AND booked.authorized_at IS NOT NULL
              THEN 'authorized' ELSE booked.state END AS ledger,
@@ -491,7 +498,7 @@ LANGUAGE sql STABLE AS $$
       OFFSET 0
     ) AS booked
     UNION ALL
-    SELECT intents.id, intents.txn_id, intents.id, NULL, false, 'none', intents.created_at
+    SELECT intents.id, intents.txn_id, intents.provider, intents.id, NULL, false, 'none', intents.created_at
     FROM touched
     CROSS JOIN LATERAL (
       SELECT * FROM auditor.intents WHERE intents.txn_id = touched.txn_id OFFSET 0
@@ -501,6 +508,7 @@ LANGUAGE sql STABLE AS $$
       WHERE transactions.txn_id = intents.txn_id
         AND transactions.kind = 'payment'
         AND transactions.provider_intent_id = intents.id
+        AND transactions.provider = intents.provider
       OFFSET 0
     )
   )
@@ -520,6 +528,7 @@ LANGUAGE sql STABLE AS $$
   LEFT JOIN LATERAL (
     SELECT * FROM auditor.intents
     WHERE intents.id = beside.intent_id AND intents.txn_id = beside.txn_id
+      AND intents.provider = beside.provider
     OFFSET 0
   ) AS intents ON true
   CROSS JOIN LATERAL (
@@ -533,6 +542,7 @@ LANGUAGE sql STABLE AS $$
     FROM auditor.charges
     LEFT JOIN given_back ON given_back.charge_id = charges.id
     WHERE charges.txn_id = beside.txn_id AND charges.intent_id = beside.intent_id
+      AND charges.provider = beside.provider
     OFFSET 0
   ) AS charged
 $$;
@@ -720,6 +730,7 @@ JOIN provider_journal AS journal
    WHEN payments.state = 'pending' THEN payments.provider_intent_id
    ELSE transactions.provider_intent_id
  END
+ AND journal.provider = coalesce(transactions.provider, payments.provider)
 WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL
   AND (
     journal.waits_for <> 'partner'
@@ -739,7 +750,8 @@ GRANT SELECT, UPDATE (step, due_at, cursor, trouble, answered_at, walked_at) ON 
 TO triplock_auditor;
 GRANT UPDATE (copies, altered, last_seen) ON published TO triplock_auditor;
 GRANT SELECT, INSERT, UPDATE, DELETE ON provider_journal TO triplock_auditor;
-GRANT SELECT, UPDATE ON provider_walks TO triplock_auditor;
+GRANT SELECT, INSERT, UPDATE ON provider_walks TO triplock_auditor;
+GRANT SELECT ON provider_beginning TO triplock_auditor;
 GRANT SELECT, UPDATE (
   run, due_at, took_ms, ended_at, drift, in_flight, in_flight_since, waiting, waiting_since
 )

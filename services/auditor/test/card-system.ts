@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
-import {
-  openStripe,
-  openStripeJournal,
-  ProviderError,
-  type JournalQuery,
-  type ProviderJournal,
-} from '@triplock/provider';
+import { ProviderError, type JournalQuery, type ProviderJournal } from '@triplock/provider';
+import { openStripe, openStripeJournal } from '@triplock/provider-stripe';
 import { aPayment, aRefund, createTestDatabase, type createTestStripe } from '@triplock/testing';
 import { observe, resultOf, type AuditResult } from '../audit.ts';
 import { bookAtProvider } from './harm.ts';
@@ -129,9 +124,9 @@ export const manyCards = `
          generate_series(1, number) AS n
     RETURNING *
   )
-  INSERT INTO auditor.provider_journal (kind, id, status, waits_for, amount, currency, created_at,
-    txn_id, partner_id, seen_at)
-  SELECT 'intent', provider_intent_id, 'pending',
+  INSERT INTO auditor.provider_journal (provider, kind, id, status, waits_for, amount, currency,
+    created_at, txn_id, partner_id, seen_at)
+  SELECT 'stripe', 'intent', provider_intent_id, 'pending',
          CASE WHEN provider_intent_id <> 'pi_pending1' THEN 'partner' END, 1, 'EUR', created_at,
          txn_id, partner_id, created_at
   FROM payments WHERE state = 'pending'`;

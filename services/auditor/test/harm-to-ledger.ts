@@ -225,6 +225,7 @@ const harmsAtProvider: Record<string, readonly Harm[]> = {
       bookAtProvider(system, { kind: 'charge', of: aPayment(), intentId: 'pi-1' }),
     ),
     journal('intent_id', `'pi-2'`, 'chargeId'),
+    journal('provider', `'elsewhere'`, 'chargeId'),
     alter(
       `UPDATE auditor.provider_journal SET intent_id = 'pi-2', status = 'failed'`,
       card('chargeId'),

@@ -30,8 +30,8 @@ export async function bookAtProvider(
   const money = [row.amount ?? 1_250, 'EUR'];
   await system.break(
     `INSERT INTO auditor.provider_journal
-       (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
-     VALUES ($1, $2, 'succeeded', $3, $4, now(), $5, $6, $7)`,
+       (provider, kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
+     VALUES ('stripe', $1, $2, 'succeeded', $3, $4, now(), $5, $6, $7)`,
     [row.kind, id, ...money, row.intentId, txnId, partnerId],
   );
   return id;

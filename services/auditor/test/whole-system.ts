@@ -18,6 +18,7 @@ import type { LagReaders } from '../kafka-retention.ts';
 import type { LostRecords } from '../lost-records.ts';
 import { auditorMetrics } from '../metrics.ts';
 import { openJournalCopy } from '../provider-journal.ts';
+import { openProviderJournals, providerOf, type OpenedJournal } from '@triplock/providers';
 import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
 import { usualSlices } from '../slices.ts';
 import type { SliceLimits } from '../windows.ts';
@@ -177,7 +178,8 @@ function ledgerHops({ ledger, admin }: Owners) {
     /** Posts a refund that has to wait for its payment. */
     beginRefund: (refund: AcceptedFollowUp) =>
       refunds.post({ followUp: refund, traceparent, settledAt: settledAt(refund) }),
-    begin: (payment: AcceptedPayment) => postgresLedger.post([{ payment, traceparent }]),
+    begin: (payment: AcceptedPayment) =>
+      postgresLedger.post([{ payment, traceparent, provider: providerOf(payment.details) }]),
     /** Stores the intent of a posted card, of which the provider says whom it waits for. */
     askOutside: async (payment: AcceptedPayment, waitsFor: 'customer' | 'bank' | 'partner') => {
       const intentId = `pi-of-${payment.txnId}`;
@@ -186,8 +188,8 @@ function ledgerHops({ ledger, admin }: Owners) {
       await postgresLedger.storeIntent({ txnId, version, provider: 'stripe', intentId });
       await admin.query(
         `INSERT INTO auditor.provider_journal
-           (kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
-         VALUES ('intent', $1, 'pending', $2, 1, 'EUR', now(), $1, $3, $4)`,
+           (provider, kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
+         VALUES ('stripe', 'intent', $1, 'pending', $2, 1, 'EUR', now(), $1, $3, $4)`,
         [intentId, waitsFor, txnId, payment.partnerId],
       );
     },
@@ -211,6 +213,15 @@ function ledgerHops({ ledger, admin }: Owners) {
   };
 }
 
+/** Stripe, and what it does not say how to be read is not there. */
+function stripeBy(journal: ProviderJournal | undefined): OpenedJournal {
+  const [stripe] = openProviderJournals(
+    { STRIPE_API_KEY: undefined, STRIPE_API_URL: undefined },
+    { timeoutMs: 1_000, requestsPerSecondMax: 1 },
+  );
+  return journal === undefined ? stripe! : { ...stripe!, lacks: [], journal };
+}
+
 /**
  * What an audit looks at: as the auditor, with such a lag, and with the provider's journal if there
  * are any.
@@ -232,7 +243,7 @@ export function anAuditorOf(
     database,
     slices,
     lag: { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) },
-    journal: openJournalCopy({ database, journal, logger }),
+    journal: openJournalCopy({ database, journals: [stripeBy(journal)], logger }),
     lost: aWholeLog(database),
     customerOverdueMs: 3_600_000,
     metrics: auditorMetrics(createMetrics('test')),

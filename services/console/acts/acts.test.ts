@@ -279,8 +279,8 @@ test('a program gives back what is held, and is told of each intent what became 
   await aCard('succeeded', own, payment);
   await owner.query(
     `INSERT INTO auditor.provider_journal
-       (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
-     VALUES ('intent', $1, 'pending', 7777, 'EUR', now(), $1, $2, $3)`,
+       (provider, kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
+     VALUES ('stripe', 'intent', $1, 'pending', 7777, 'EUR', now(), $1, $2, $3)`,
     [another, payment.txnId, payment.partnerId],
   );
   const given = await giveBack(payment);
@@ -297,7 +297,10 @@ test('a program gives back what is held, and is told of each intent what became 
   const early = await giveBack(pending);
   assert.deepEqual([early.outcome, /is pending/.test(early.detail)], ['refused', true]);
   const nobodys = await giveBack(aCardPayment());
-  assert.deepEqual([nobodys.outcome, /no card payment/.test(nobodys.detail)], ['refused', true]);
+  assert.deepEqual(
+    [nobodys.outcome, /no payment of this ledger that a provider charges/.test(nobodys.detail)],
+    ['refused', true],
+  );
   assert.equal((await acts()).length, 1);
 });
 

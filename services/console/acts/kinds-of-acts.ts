@@ -1,5 +1,6 @@
 import { openPartnerRegistry, openWebhookDeliveries } from '@triplock/partners';
 import { cardNumbersEverywhere, isTxnId, type EventId, maskCardNumbers } from '@triplock/payments';
+import { accountsOfOperators, operatorSetting } from '@triplock/providers';
 import {
   acknowledgements,
   askAuditor,
@@ -317,11 +318,9 @@ function prepareGiveBack(fields: URLSearchParams): Prepared {
     async perform(console, actor) {
       const { config, database } = console;
       const records = operatorsDatabase(console);
-      const { OPERATOR_STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
-      if (apiKey === undefined) {
-        throw onlyLooks(config, 'OPERATOR_STRIPE_API_KEY');
-      }
-      const provider = openGiver({ apiKey, apiUrl });
+      const giver = openGiver(accountsOfOperators(config), (lacks) => {
+        throw onlyLooks(config, lacks.map(operatorSetting).join(' and '));
+      });
       const intents: { intentId: string; act: ToDo['act']; outcome: Acted['outcome'] }[] = [];
       const lines: string[] = [];
       const tell = ({ intentId, act }: ToDo, outcome: Acted['outcome'], text: string) => {
@@ -330,13 +329,13 @@ function prepareGiveBack(fields: URLSearchParams): Prepared {
       };
       const was = (outcome: Acted['outcome']) => intents.some((each) => each.outcome === outcome);
       try {
-        for (const each of await findToGiveBack(database, provider, txnId)) {
+        for (const each of await findToGiveBack(database, giver, txnId)) {
           const found = `${each.intentId} ${each.why}`;
           if (each.act === 'none' || was('unknown')) {
             tell(each, 'nothing', each.act === 'none' ? found : `${found}: ${notTried}`);
             continue;
           }
-          const acted = await orWhyNot(giveBackOne(records, { provider, txnId }, each, actor));
+          const acted = await orWhyNot(giveBackOne(records, { giver, txnId }, each, actor));
           tell(each, acted.outcome, acted.why ?? `${found}: done`);
         }
       } catch (error) {

@@ -41,8 +41,8 @@ const rows = [
   `INSERT INTO auditor.accepted (txn_id, fingerprint, kind, partner_id, currency, amount, rest,
      kafka_partition, kafka_offset)
    VALUES ('${payment}', sha256('a'), 'payment', 'acme', 'EUR', 1250, sha256('a'), 1, 7)`,
-  `INSERT INTO auditor.provider_journal (kind, id, status, amount, currency, created_at, txn_id)
-   VALUES ('intent', 'pi_1', 'succeeded', 1250, 'EUR', now(), '${payment}')`,
+  `INSERT INTO auditor.provider_journal (provider, kind, id, status, amount, currency, created_at, txn_id)
+   VALUES ('stripe', 'intent', 'pi_1', 'succeeded', 1250, 'EUR', now(), '${payment}')`,
   `INSERT INTO auditor.dead_letters (topic, kafka_partition, kafka_offset, reason, txn_id, fingerprint)
    VALUES ('dead', 0, 1, 'key-conflict', '${payment}', sha256('c'))`,
   `INSERT INTO auditor.accepted_lost (topic, kafka_partition, from_offset, to_offset, why, whole_at)

@@ -190,6 +190,7 @@ export const layerSchemas: json.Schemas = {
     currency: json.orNull(json.text),
     createdAt: json.time,
     settledAt: json.orNull(json.time),
+    provider: json.orNull(json.text),
     intentId: json.orNull(json.text),
     chargeId: json.orNull(json.text),
     refundId: json.orNull(json.text),

@@ -1,4 +1,4 @@
-import { whyInexpressible } from '@triplock/provider';
+import { whyUnpayable } from '@triplock/providers';
 import { carriedTraceparent, inSpan, startBudget, traceparentFrom } from '@triplock/runtime';
 import type { FastifyReply, onRequestHookHandler, onResponseHookHandler } from 'fastify';
 import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transaction.ts';
@@ -20,15 +20,15 @@ import {
  * as the first request. Id and fingerprint are made from the request alone, so a retry at any
  * replica meets what this one left.
  *
- * @throws Problem for a card that its provider can never charge so much, and for outcomes that are
- * none of accepting.
+ * @throws Problem for a charge that no provider here can ever make, and for outcomes that are none of
+ * accepting.
  */
 export async function create(
   gateway: Gateway,
   transaction: Transaction,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  refuseInexpressible(transaction);
+  refuseUnpayable(gateway, transaction);
   const { kind, txnId, partnerId } = transaction;
   const { id: requestId, headers } = reply.request;
   const incoming = traceparentFrom(headers.traceparent as string | undefined);
@@ -48,17 +48,17 @@ export async function create(
 }
 
 /**
- * Refuses a card that its provider can never charge so much in this currency; as a book transfer
- * the same money is accepted. What only the provider can know (the account's country, the card's
+ * Refuses what no provider here charges, or its own can never charge so much in this currency; as a
+ * book transfer the same money is accepted. What only the provider can know (the account's country, the card's
  * network, its smallest charge) ends the payment as `failed`. A part to capture or to give back is
  * judged where its payment is, by the ledger's worker: a gateway accepts it without knowing the
  * payment's currency, and one request has one answer.
  *
  * @throws Problem that points at the field to change.
  */
-function refuseInexpressible({ details }: Transaction): void {
+function refuseUnpayable({ offered }: Gateway, { details }: Transaction): void {
   if (!('paymentMethod' in details)) return;
-  const why = whyInexpressible('stripe', details.money);
+  const why = whyUnpayable(details, offered);
   if (why === undefined) return;
   throw incorrectFields([{ pointer: `#/${why.field}`, detail: why.failure.message }]);
 }

@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test';
+import { providerNames } from '@triplock/providers';
 import { openRedisClaims, inspectRedisClaims } from '@triplock/claims';
 import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
 import { openPostgresLedger, openPostgresFollowUps } from '@triplock/ledger';
@@ -163,7 +164,13 @@ function orderOf(transaction: Transaction): Order {
 
 /** A gateway of which a test looks at these things alone. */
 export function partialGateway(known: Partial<Gateway>): Gateway {
-  return { logger, budgetMs: 2_200, turns: openTurns(), ...known } as unknown as Gateway;
+  return {
+    logger,
+    offered: providerNames,
+    budgetMs: 2_200,
+    turns: openTurns(),
+    ...known,
+  } as unknown as Gateway;
 }
 
 const unlimited: Rate = { perSecond: 1_000_000, burst: 1_000_000 };

@@ -4,7 +4,7 @@ import {
   type FollowUpOutcome,
   type FollowUpPosting,
 } from '@triplock/ledger';
-import { whyImmovable } from '@triplock/provider';
+import { whyImmovable } from '@triplock/providers';
 import type { Worker } from '../worker.ts';
 import type { FollowUpRecord } from './posting.ts';
 
@@ -68,5 +68,5 @@ export function postFollowUp(
   { followUps }: Worker,
   posting: FollowUpPosting,
 ): Promise<FollowUpOutcome> {
-  return followUps.post({ ...posting, refuse: (money) => whyImmovable('stripe', money) });
+  return followUps.post({ ...posting, refuse: whyImmovable });
 }

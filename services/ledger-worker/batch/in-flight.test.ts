@@ -31,12 +31,16 @@ function aWorker(handOverMs = 5_000, slotsMax = 1) {
     const row = { state: 'pending', version: 1, amountRefunded: 0n, settledAt: null } as const;
     return { ...payments.get(txnId)!, ...row };
   };
-  const worker = {
-    ledger: { find, settle: async () => ({ outcome: 'settled' }) },
+  const at = {
+    name: 'stripe',
     provider: { createIntent },
     slots: openSlots(slotsMax),
-    inFlight: new Set(),
     outlasting: new Set(),
+  };
+  const worker = {
+    ledger: { find, settle: async () => ({ outcome: 'settled' }) },
+    providers: { named: () => at },
+    inFlight: new Set(),
     limits: { postRowsMax: 1, slotWaitMs: handOverMs, handOverMs, actionExpiresMs: 86_400_000 },
     metrics: workerMetrics(createMetrics('test')),
     crashPoints: createCrashPoints(),
@@ -50,7 +54,7 @@ function aWorker(handOverMs = 5_000, slotsMax = 1) {
     return finishForBatch(worker, { kind: 'payment', payment, traceparent, posted: 'now' });
   };
   const drain = async () => void (await Promise.all(worker.inFlight));
-  return { worker, ask, asked, answering, slots: worker.slots, drain };
+  return { worker, ask, asked, answering, slots: at.slots, drain };
 }
 
 test('a provider that wants to be left alone for an hour has it, and no slot is kept for it', async () => {

@@ -7,6 +7,7 @@ import { carryOut } from '../kinds.ts';
 import { followUpOutcomes, type FollowUpOutcomeName } from '../kinds/outcomes.ts';
 import { chargePayment } from '../kinds/payment.ts';
 import type { AttemptOutcomeName, StuckReason } from '../metrics.ts';
+import { chargerOf, workerAt, type WorkerAt } from '../providers.ts';
 import type { AttemptOutcome, Stuck, Worker } from '../worker.ts';
 
 /**
@@ -41,12 +42,13 @@ type Stage = 'queued' | 'dropped' | 'asking' | 'unclear' | 'ended';
  * it. For a provider that is left alone it waits as long, which holds back the partition and spends
  * no attempt.
  *
- * While work is under way that a batch did not wait for to the end, no other batch waits for one: a
- * provider that is slow would hold back the book transfers behind each card.
+ * While work is under way that a batch did not wait for to the end, no other batch waits for one of
+ * the same provider: one that is slow would hold back the book transfers behind each card.
  *
  * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
  */
-export async function finishForBatch(worker: Worker, work: InFlight): Promise<BatchOutcome> {
+export async function finishForBatch(anyone: Worker, work: InFlight): Promise<BatchOutcome> {
+  const worker = workerFor(anyone, work);
   const { slotWaitMs, handOverMs } = worker.limits;
   const progress = openProgress();
   const end = finishInSlot(worker, work, progress).finally(() => progress.moveTo('ended'));
@@ -64,6 +66,13 @@ export async function finishForBatch(worker: Worker, work: InFlight): Promise<Ba
     worker.logger.warn({ err, txnId: txnIdOf(work) }, 'handed-over work failed');
   });
   return 'handed-over';
+}
+
+/** The worker as it asks the provider that is to do the work. */
+function workerFor(worker: Worker, work: InFlight): WorkerAt {
+  const charger = work.kind === 'payment' ? chargerOf(work.payment) : work.followUp.provider.name;
+  if (charger === undefined) throw new Error(`payment ${txnIdOf(work)} is charged by nobody`);
+  return workerAt(worker, charger);
 }
 
 /** The stage of one piece of work, between the work and the batch that waits for it. */
@@ -96,7 +105,7 @@ async function unheld(ms: number): Promise<void> {
 }
 
 async function finishInSlot(
-  worker: Worker,
+  worker: WorkerAt,
   work: InFlight,
   progress: Progress,
 ): Promise<BatchOutcome> {
@@ -130,7 +139,7 @@ const longestRestMs = Math.max(...restsMs);
  * later. While it rests, others have its slot.
  */
 async function attemptUntilKnown(
-  worker: Worker,
+  worker: WorkerAt,
   work: InFlight,
   progress: Progress,
   isOthersToo: boolean,

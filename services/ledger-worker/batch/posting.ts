@@ -15,6 +15,7 @@ import {
   untracedSpan,
   type OpenSpan,
 } from '@triplock/runtime';
+import { providerOf } from '@triplock/providers';
 import type { ReceivedRecord, Refusal } from '@triplock/transport';
 import type { FollowUpOutcomeName } from '../kinds/outcomes.ts';
 import type { WorkerMetrics } from '../metrics.ts';
@@ -240,11 +241,14 @@ export type BookTransfer = Posting & { settlement: NonNullable<Posting['settleme
 /** A payment as it was accepted, and when it is settled if no provider has to be asked. */
 export type Accepted = { payment: AcceptedPayment; traceparent: string; settledAt: Date };
 
-/** Posts a card payment as pending, to be charged, and settles any other by one statement. */
+/**
+ * Posts what a provider is to charge as pending, by whose name is on the row from then on, and
+ * settles any other payment by one statement.
+ */
 function postingOf(accepted: Accepted): Posting {
   const { payment, traceparent } = accepted;
-  if (payment.details.paymentMethod !== undefined) return { payment, traceparent };
-  return bookTransferOf(accepted);
+  const provider = providerOf(payment.details);
+  return provider === undefined ? bookTransferOf(accepted) : { payment, traceparent, provider };
 }
 
 /** Posts a payment and settles it as succeeded, as of `settledAt`, by one statement. */

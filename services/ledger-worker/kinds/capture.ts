@@ -1,5 +1,5 @@
 import { nextAttempt, type CaptureOutcome, type CaptureRequest } from '@triplock/provider';
-import type { Worker } from '../worker.ts';
+import type { WorkerAt } from '../providers.ts';
 import { endAuthorization, type Closing } from './closing.ts';
 import type { CarryOut } from './follow-up.ts';
 
@@ -20,7 +20,7 @@ const capturing: Closing = {
  * Captures, and goes by the intent's own state when the answer is not known. Another attempt is
  * made only after the intent was seen authorised, and it is captured once whatever was sent.
  */
-async function captureIntent(worker: Worker, request: CaptureRequest): Promise<CaptureOutcome> {
+async function captureIntent(worker: WorkerAt, request: CaptureRequest): Promise<CaptureOutcome> {
   const answer = await worker.provider.captureIntent(request);
   if (answer.outcome !== 'unknown' || !answer.sent) return answer;
   const seen = await worker.provider.readIntent(request);

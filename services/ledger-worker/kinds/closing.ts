@@ -7,12 +7,13 @@ import {
 import type { Payment } from '@triplock/payments';
 import type { CaptureOutcome, IntentQuery, Unknown } from '@triplock/provider';
 import { settleFollowUp, type FollowUpToDo } from './follow-up.ts';
-import type { AttemptOutcome, Worker } from '../worker.ts';
+import type { WorkerAt } from '../providers.ts';
+import type { AttemptOutcome } from '../worker.ts';
 
 /** What a kind that ends an authorisation has done for that. */
 export type Closing = {
   /** Has the provider do it. */
-  ask(worker: Worker, followUp: ReservedFollowUp, intent: IntentQuery): Promise<CaptureOutcome>;
+  ask(worker: WorkerAt, followUp: ReservedFollowUp, intent: IntentQuery): Promise<CaptureOutcome>;
   /** Whether what became of the intent is what was asked for. */
   isDone(followUp: ReservedFollowUp, seen: CaptureOutcome): boolean;
 };
@@ -28,7 +29,7 @@ export type Closing = {
  * fails and lets go of the payment, which stays pending until a capture of that amount comes.
  */
 export async function endAuthorization(
-  worker: Worker,
+  worker: WorkerAt,
   given: FollowUpToDo,
   closing: Closing,
 ): Promise<AttemptOutcome> {
@@ -58,7 +59,7 @@ export async function endAuthorization(
 
 /** Nothing is asked for twice where the intent shows that it was done. */
 async function askProvider(
-  worker: Worker,
+  worker: WorkerAt,
   { followUp, payment, asked }: Pick<FollowUpToDo, 'followUp' | 'asked'> & { payment: Payment },
   { ask }: Closing,
 ): Promise<CaptureOutcome> {

@@ -10,7 +10,14 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { chargePayment } from './payment.ts';
-import { aPipeline, aProvider, recordOf, refundRecordOf, traceparent } from '../test/pipeline.ts';
+import {
+  aPipeline,
+  aProvider,
+  providersWith,
+  recordOf,
+  refundRecordOf,
+  traceparent,
+} from '../test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -109,7 +116,10 @@ test('a customer who pays with another card before the refusal is an end has pai
     },
   };
   const row = (await worker.ledger.find(payment.txnId))!;
-  const ended = await chargePayment({ ...worker, provider: pays }, { payment: row, traceparent });
+  const ended = await chargePayment(
+    { ...worker, providers: providersWith({ stripe: pays }) },
+    { payment: row, traceparent },
+  );
   assert.deepEqual(ended, { outcome: 'settled', state: 'succeeded' });
   assert.equal((await rowOf(payment)).state, 'succeeded');
   assert.deepEqual(await told(), ['payment.requires_action', 'payment.succeeded']);
@@ -251,7 +261,10 @@ test('whoever gives a customer up looks once more after the time is over', async
   };
   await letTimePass();
   const row = (await worker.ledger.find(payment.txnId))!;
-  const ended = await chargePayment({ ...worker, provider: acts }, { payment: row, traceparent });
+  const ended = await chargePayment(
+    { ...worker, providers: providersWith({ stripe: acts }) },
+    { payment: row, traceparent },
+  );
   assert.deepEqual([ended, reads], [{ outcome: 'waiting' }, 2]);
   assert.equal((await rowOf(payment)).state, 'pending');
   assert.notDeepEqual((await stripe.control<{ held: object }>('GET', '/audit')).held, {});

@@ -1,4 +1,5 @@
 import type { ReservedFollowUp, SettleFollowUpRequest } from '@triplock/ledger';
+import type { WorkerAt } from '../providers.ts';
 import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /**
@@ -12,7 +13,7 @@ export type FollowUpToDo = {
 };
 
 /** One attempt to have the provider do it, once, and to settle it by what came of that. */
-export type CarryOut = (worker: Worker, given: FollowUpToDo) => Promise<AttemptOutcome>;
+export type CarryOut = (worker: WorkerAt, given: FollowUpToDo) => Promise<AttemptOutcome>;
 
 /** Settles one that was reserved; a worker that was faster has come to the same end. */
 export async function settleFollowUp(

@@ -1,6 +1,7 @@
 import { canceledBy, type AuthorizeRequest } from '@triplock/ledger';
 import type { Payment, Settlement, TxnId } from '@triplock/payments';
 import type { IntentOutcome, Unknown } from '@triplock/provider';
+import type { WorkerAt } from '../providers.ts';
 import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /** A pending card payment as it was read, and whose request it was. */
@@ -17,7 +18,7 @@ type Hold = Pick<AuthorizeRequest, 'hold' | 'heldSince' | 'heldUntil'>;
  * is noticed late, after an outage, stands by the provider's word of when it began.
  */
 export async function authorize(
-  worker: Worker,
+  worker: WorkerAt,
   held: CardPayment,
   hold: Hold,
 ): Promise<AttemptOutcome> {
@@ -39,7 +40,7 @@ export async function authorize(
 }
 
 /** What the intent is instead, if it was captured by hand meanwhile, is seen by the next look. */
-async function letGo(worker: Worker, held: CardPayment): Promise<AttemptOutcome> {
+async function letGo(worker: WorkerAt, held: CardPayment): Promise<AttemptOutcome> {
   const { txnId, details, provider } = held.payment;
   // A row on which a customer's time was noted names its intent.
   const intent = { txnId, intentId: provider!.intentId, money: details.money };
@@ -67,7 +68,7 @@ export function wasLetGo({ authorizedAt }: Payment, { failure, wasHeld }: Declin
  *
  * The row is read once more, because a capture may have begun and ended since it was read.
  */
-export async function capturedBefore(worker: Worker, held: CardPayment): Promise<AttemptOutcome> {
+export async function capturedBefore(worker: WorkerAt, held: CardPayment): Promise<AttemptOutcome> {
   const { txnId, version, authorizedAt } = held.payment;
   if (authorizedAt === undefined) return authorize(worker, held, { hold: 'ended' });
   const row = await worker.ledger.find(txnId);

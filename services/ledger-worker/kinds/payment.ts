@@ -21,6 +21,7 @@ import {
   wasLetGo,
   type CardPayment,
 } from './holds.ts';
+import { chargerOf, workerAt, type WorkerAt } from '../providers.ts';
 import type { AttemptOutcome, Worker } from '../worker.ts';
 
 /**
@@ -33,9 +34,12 @@ import type { AttemptOutcome, Worker } from '../worker.ts';
  * - before the payment is settled: the stored intent knows how the charge ended.
  */
 export async function chargePayment(
-  worker: Worker,
+  anyone: Worker,
   { payment, traceparent }: CardPayment,
 ): Promise<AttemptOutcome> {
+  const charger = chargerOf(payment);
+  if (charger === undefined) throw new Error(`payment ${payment.txnId} is charged by nobody`);
+  const worker = workerAt(anyone, charger);
   // A capture or cancellation has it, asks the provider, and ends both.
   if (payment.closedBy !== undefined) return { outcome: 'waiting' };
   const stored = await ensureIntent(worker, payment);
@@ -95,7 +99,7 @@ type StoredIntent = { outcome: 'stored'; intentId: string; version: number; isNe
  * What is left open is a process that sleeps for hours between looking and making: the intent that
  * it missed is as old as what it then makes is new.
  */
-async function ensureIntent(worker: Worker, payment: Payment) {
+async function ensureIntent(worker: WorkerAt, payment: Payment) {
   const { provider } = payment;
   if (provider !== undefined) {
     const { intentId } = provider;
@@ -119,7 +123,7 @@ async function ensureIntent(worker: Worker, payment: Payment) {
 }
 
 async function findOrCreateIntent(
-  worker: Worker,
+  worker: WorkerAt,
   payment: Payment,
 ): Promise<CreateOutcome | Exclude<FoundIntent, { outcome: 'none' }>> {
   const request = requestOf(payment);
@@ -132,12 +136,13 @@ async function findOrCreateIntent(
 }
 
 async function storeIntent(
-  worker: Worker,
+  worker: WorkerAt,
   payment: Payment,
   { intentId, isNew }: { intentId: string; isNew: boolean },
 ): Promise<StoredIntent | AttemptOutcome> {
   const { txnId, version } = payment;
-  const stored = await worker.ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+  const { name: provider } = worker;
+  const stored = await worker.ledger.storeIntent({ txnId, version, provider, intentId });
   if (stored.outcome === 'stale') return yieldTo(worker, payment, intentId);
   await worker.crashPoints.reached('worker.intent-stored');
   return { ...stored, intentId, isNew };
@@ -149,7 +154,7 @@ async function storeIntent(
  * this very intent under the same key.
  */
 async function yieldTo(
-  { ledger, provider }: Worker,
+  { ledger, provider }: WorkerAt,
   { txnId, details }: Payment,
   intentId: string,
 ): Promise<AttemptOutcome> {
@@ -176,7 +181,7 @@ async function yieldTo(
  * although its customer may have been in time: only while the time runs can it be noted.
  */
 async function decide(
-  worker: Worker,
+  worker: WorkerAt,
   { payment, traceparent }: CardPayment,
   { intentId, isNew }: StoredIntent,
 ): Promise<IntentOutcome | { outcome: 'stale' }> {
@@ -219,7 +224,7 @@ async function decide(
  * A crash after that leaves a cancelled intent, which still says why it was refused.
  */
 async function endReopened(
-  { provider, crashPoints }: Worker,
+  { provider, crashPoints }: WorkerAt,
   asked: IntentQuery,
   { failure }: { failure: Failure },
 ): Promise<Exclude<IntentOutcome, { outcome: 'reopened' }>> {
@@ -231,7 +236,7 @@ async function endReopened(
 
 /** What the gateway opens for the payment's partner, and nobody else. */
 function sealedAction(
-  { actionKeys }: Worker,
+  { actionKeys }: WorkerAt,
   { txnId, details }: Payment,
   action: CustomerAction | undefined,
 ): Pick<AwaitCustomerRequest, 'action'> {
@@ -248,7 +253,7 @@ function sealedAction(
  * Prepares a charge, past errors that the provider keeps. What such an attempt may have left behind
  * is an intent that is unknown here and so never confirmed: it charges nobody.
  */
-async function createIntent(worker: Worker, request: IntentRequest): Promise<CreateOutcome> {
+async function createIntent(worker: WorkerAt, request: IntentRequest): Promise<CreateOutcome> {
   const answer = await worker.provider.createIntent(request);
   if (answer.outcome !== 'unknown') return answer;
   const attempt = nextAttempt(request.attempt, answer);
@@ -260,7 +265,7 @@ async function createIntent(worker: Worker, request: IntentRequest): Promise<Cre
  * attempt is made only after the intent was seen unconfirmed, and an intent succeeds once whatever
  * was sent, so nobody is charged twice, also when an attempt comes to life late.
  */
-async function confirmIntent(worker: Worker, request: ConfirmRequest): Promise<IntentOutcome> {
+async function confirmIntent(worker: WorkerAt, request: ConfirmRequest): Promise<IntentOutcome> {
   const answer = await worker.provider.confirmIntent(request);
   if (answer.outcome !== 'unknown' || !answer.sent) return answer;
   const seen = await worker.provider.readIntent(request);
@@ -273,7 +278,7 @@ async function confirmIntent(worker: Worker, request: ConfirmRequest): Promise<I
 
 function requestOf(payment: Payment) {
   const { money, paymentMethod, returnUrl, captureMethod } = payment.details;
-  if (paymentMethod === undefined) throw new Error(`payment ${payment.txnId} charges no card`);
+  if (paymentMethod === undefined) throw new Error(`payment ${payment.txnId} is charged by nobody`);
   return { ...callerOf(payment), money, paymentMethod, returnUrl, captureMethod };
 }
 

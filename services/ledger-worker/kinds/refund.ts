@@ -1,6 +1,6 @@
 import type { ReservedFollowUp } from '@triplock/ledger';
 import { mayBeForgotten, type RefundAtProvider, type RefundRequest } from '@triplock/provider';
-import type { Worker } from '../worker.ts';
+import type { WorkerAt } from '../providers.ts';
 import { settleFollowUp, type CarryOut, type FollowUpToDo } from './follow-up.ts';
 
 /**
@@ -53,7 +53,7 @@ export const refund: CarryOut = async (worker, { followUp, traceparent, asked })
 
 /** Asks the provider, after a look whenever it may have given the money back already. */
 async function ask(
-  { provider }: Worker,
+  { provider }: WorkerAtAt,
   request: RefundRequest,
   asked: FollowUpToDo['asked'],
 ): Promise<RefundAtProvider> {

@@ -12,7 +12,8 @@ import {
   testNamespace,
   type TestStripe,
 } from '@triplock/testing';
-import { serveStripeWebhooks } from '../stripe-webhooks.ts';
+import { serveReports } from '../provider-reports.ts';
+import type { Resolvers } from '../resolver.ts';
 import type { Worker } from '../worker.ts';
 import { aPipeline, aProvider, recordOf, refundRecordOf } from './pipeline.ts';
 
@@ -91,9 +92,14 @@ const logger = createLogger({ service: 'test', instance: 'test', level: 'silent'
 /** Serves Stripe's webhooks on a port of its own, which it returns. */
 export async function serve(context: TestContext, worker: Worker, resolver: Loop): Promise<number> {
   const port = await freePort();
-  const secrets = [secret, 'whsec_before'];
-  const settings = { host: '127.0.0.1', port, secrets, mode: 'test', resolver } as const;
-  const server = await serveStripeWebhooks(worker, settings);
+  const settings = {
+    PROVIDERS: ['stripe'] as const,
+    STRIPE_API_KEY: 'sk_test_any',
+    STRIPE_API_URL: undefined,
+    STRIPE_WEBHOOK_SECRETS: [secret, 'whsec_before'],
+  };
+  const resolvers: Resolvers = { wake: () => resolver.wake(), stop: () => resolver.stop() };
+  const server = await serveReports(worker, { host: '127.0.0.1', port, settings, resolvers });
   context.after(() => server.close());
   return port;
 }

@@ -16,14 +16,10 @@ import {
 } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
-import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
-import {
-  createCrashPoints,
-  createLogger,
-  createMetrics,
-  openSlots,
-  sealingKeys,
-} from '@triplock/runtime';
+import { openCircuitBreaker, type CircuitBreaker } from '@triplock/provider';
+import { openStripe } from '@triplock/provider-stripe';
+import { providerNames, type ListedProvider } from '@triplock/providers';
+import { createCrashPoints, createLogger, createMetrics, sealingKeys } from '@triplock/runtime';
 import {
   aPayment,
   createTestDatabase,
@@ -47,7 +43,8 @@ import { openAhead, type AheadLimits } from '../batch/ahead.ts';
 import { paymentsHandler, reportRecords } from '../batch/consumer.ts';
 import { workerMetrics } from '../metrics.ts';
 import { openPosting } from '../batch/posting.ts';
-import { resolverPass } from '../resolver.ts';
+import { askedAt, type Providers } from '../providers.ts';
+import { resolverPass, resolvingsOf } from '../resolver.ts';
 import type { Worker, WorkerLimits } from '../worker.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -189,21 +186,23 @@ function openWorker(
   const worker: Worker = {
     ledger,
     followUps: openPostgresFollowUps(database),
-    provider,
+    providers: providersWith({ stripe: provider }, slotsMax),
     deadLetters,
     actionKeys: sealingKeys.parse(testSealingKeys)!,
     takeDue: takeDueFrom(database),
     wakeDue: wakeDueIn(database),
     post: openPosting({ ledger, metrics }, { rowsMax: 500, statementsMax: 2 }),
-    slots: openSlots(slotsMax),
     inFlight: new Set(),
-    outlasting: new Set(),
     limits: { postRowsMax: 500, slotWaitMs: handOverMs, handOverMs, actionExpiresMs },
     metrics,
     crashPoints: createCrashPoints(),
     logger,
   };
-  const resolverOnce = resolverPass(worker);
+  const passes = resolvingsOf(worker).map((each) => resolverPass(worker, each));
+  const resolverOnce = async () => {
+    const taken = await Promise.all(passes.map((pass) => pass()));
+    return taken.reduce((sum, rows) => sum + rows, 0);
+  };
   const drain = async () => void (await Promise.all(worker.inFlight));
   const settled = () => metrics.resolved.counted().settled ?? 0;
   /** Looks after all that is due, and returns how many it settled. */
@@ -227,6 +226,16 @@ export function aProvider(
 ): CircuitBreaker {
   const stripe = openStripe({ apiKey, apiUrl, timeoutMs });
   return openCircuitBreaker(stripe, { unknownInARowMax: 10, openMs: 200 });
+}
+
+/** The providers of a worker; who is not given answers nobody. */
+export function providersWith(
+  given: Partial<Record<ListedProvider, CircuitBreaker>>,
+  slotsMax = 16,
+): Providers {
+  const all = providerNames.map((name) => [name, given[name] ?? nobody] as const);
+  const breakers = Object.fromEntries(all) as Record<ListedProvider, CircuitBreaker>;
+  return askedAt(breakers, { offered: Object.keys(given) as ListedProvider[], slotsMax });
 }
 
 /** What a topic has, as it comes. */

@@ -49,8 +49,9 @@ CREATE TABLE ledger.transactions (
   failure_code text,
   failure_message text,
   settled_at timestamptz(3),
-  -- The provider and its ids of what moved the money; null for a book transfer. The intent is stored
-  -- before it is confirmed, and then stays the one.
+  -- Who has to be asked, and its ids of what moved the money: of a payment from when it is posted, of
+  -- what follows one from when it is reserved; null for a book transfer. The intent is stored before
+  -- it is confirmed, and then stays the one.
   provider text,
   provider_intent_id text,
   provider_charge_id text,
@@ -121,14 +122,12 @@ CREATE INDEX payments_not_succeeded ON ledger.transactions
 CREATE INDEX refunds_of_a_payment ON ledger.transactions (payment_id, created_at, txn_id)
   WHERE payment_id IS NOT NULL;
 -- Whether and since when there is anything that a provider is asked about: book transfers are not in
--- it, and an auditor that looks for cards among them reads none.
-CREATE INDEX cards_by_time ON ledger.transactions (created_at) WHERE payment_method IS NOT NULL;
--- For whoever looks after what is due, and for what the provider reports of an intent.
-CREATE INDEX transactions_due ON ledger.transactions (due_at) WHERE state = 'pending';
--- Those of them that need no provider, for as long as that is away: hardly any row is ever in it.
-CREATE INDEX transactions_due_here ON ledger.transactions (due_at)
-  WHERE state = 'pending'
-    AND CASE WHEN payment_id IS NULL THEN payment_method IS NULL ELSE amount IS NULL END;
+-- it, and an auditor that looks for others among them reads none.
+CREATE INDEX charged_by_time ON ledger.transactions (provider, created_at)
+  WHERE payment_method IS NOT NULL;
+-- For whoever looks after what is due at one provider, or at none.
+CREATE INDEX transactions_due ON ledger.transactions (provider, due_at) WHERE state = 'pending';
+-- For what a provider reports of an intent.
 CREATE INDEX transactions_by_intent ON ledger.transactions (provider_intent_id)
   WHERE provider_intent_id IS NOT NULL;
 -- For the audit, which looks at what was settled in a window of time. Rows are settled in about the
@@ -429,6 +428,9 @@ BEGIN
   IF OLD.amount IS NOT NULL
      AND ROW(NEW.amount, NEW.currency) IS DISTINCT FROM ROW(OLD.amount, OLD.currency) THEN
     RAISE EXCEPTION 'transaction %: an amount never changes', OLD.txn_id;
+  END IF;
+  IF OLD.provider IS NOT NULL AND NEW.provider IS DISTINCT FROM OLD.provider THEN
+    RAISE EXCEPTION 'transaction %: who is asked about it never changes', OLD.txn_id;
   END IF;
   IF OLD.provider_intent_id IS NOT NULL
      AND ROW(NEW.provider, NEW.provider_intent_id)

@@ -50,6 +50,7 @@ WHERE excluded.version > known.version
   AND excluded.events >= known.events
   AND (known.amount IS NULL
     OR (known.amount, known.currency) IS NOT DISTINCT FROM (excluded.amount, excluded.currency))
+  AND (known.provider IS NULL OR known.provider IS NOT DISTINCT FROM excluded.provider)
   AND (known.provider_intent_id IS NULL
     OR (known.provider, known.provider_intent_id)
       IS NOT DISTINCT FROM (excluded.provider, excluded.provider_intent_id))

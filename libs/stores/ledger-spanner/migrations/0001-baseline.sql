@@ -41,6 +41,8 @@ CREATE TABLE IF NOT EXISTS transactions (
   -- The cap on refunds is this column, read and written under one lock, never a sum over rows.
   refund_reserved INT64 NOT NULL DEFAULT (0),
   amount_refunded INT64 NOT NULL DEFAULT (0),
+  -- Who has to be asked: of a payment from when it is posted, of what follows one from when it is
+  -- reserved.
   provider STRING(MAX),
   provider_intent_id STRING(MAX),
   provider_charge_id STRING(MAX),
@@ -67,7 +69,7 @@ CREATE TABLE IF NOT EXISTS transactions (
   -- Not null for those that need no provider: book transfers, and refunds yet to be reserved.
   due_here_shard INT64 AS (
     IF(
-      state = 'pending' AND IF(payment_id IS NULL, payment_method IS NULL, amount IS NULL),
+      state = 'pending' AND provider IS NULL,
       ABS(MOD(FARM_FINGERPRINT(txn_id), 16)),
       NULL
     )
@@ -113,6 +115,8 @@ CREATE NULL_FILTERED INDEX IF NOT EXISTS payments_by_reference
 CREATE NULL_FILTERED INDEX IF NOT EXISTS payments_not_succeeded
   ON transactions (partner_id, kind, unusual_state, shard, created_at DESC, txn_id DESC);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_due ON transactions (due_shard, due_at);
+CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_due_at
+  ON transactions (due_shard, provider, due_at);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_due_here
   ON transactions (due_here_shard, due_at);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS refunds_of_a_payment

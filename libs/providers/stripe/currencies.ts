@@ -1,5 +1,5 @@
 import { minorDigits, type Failure, type Money } from '@triplock/payments';
-import type { Inexpressible } from '../provider.ts';
+import type { Inexpressible } from '@triplock/provider';
 
 /*
  * The unit that Stripe counts each currency in, which is not always that of ISO 4217, and what it

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createTestStripe, type TestStripe } from '@triplock/testing';
-import { providerConformance, requestOf } from '../provider.conformance.ts';
-import { ProviderError } from '../provider.ts';
+import { providerConformance, requestOf } from '@triplock/provider/conformance';
+import { ProviderError } from '@triplock/provider';
 import { openStripeJournal } from './journal.ts';
 import { openStripe } from './stripe.ts';
 

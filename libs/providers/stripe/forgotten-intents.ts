@@ -1,6 +1,6 @@
 import { openSlots } from '@triplock/runtime';
 import type Stripe from 'stripe';
-import { callersKnownMs, type ForgottenCharge, type FoundIntent } from '../provider.ts';
+import { callersKnownMs, type ForgottenCharge, type FoundIntent } from '@triplock/provider';
 import { isAbout, isId } from './client.ts';
 import { unknownBecause } from './errors.ts';
 

@@ -1,5 +1,5 @@
 import type Stripe from 'stripe';
-import type { ListedDispute, ListedDisputes } from '../provider.ts';
+import type { ListedDispute, ListedDisputes } from '@triplock/provider';
 import { unknownBecause } from './errors.ts';
 import { disputeOf, intentOf, type SeenObject } from './webhooks.ts';
 

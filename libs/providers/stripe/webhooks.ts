@@ -1,31 +1,9 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
+import type { ProviderReport, ReadReport } from '@triplock/provider';
 import type Stripe from 'stripe';
 import { isId } from './client.ts';
 import { fromStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';
-
-/** What of a webhook of Stripe's is acted on: which intent has something new, or a refund of it. */
-export type StripeEvent = {
-  id: string;
-  type: string;
-  intentId: string;
-  /** A refund of ours that gave nothing back in the end, also where it had succeeded before. */
-  failedRefund?: { refundId: string; txnId: TxnId };
-  /** Whose money an intent of ours has taken, or holds, as it says. */
-  paid?: { txnId: TxnId };
-  /** The customer wants the money back from the bank; what is said of that never changes. */
-  dispute?: { disputeId: string; amount: bigint; currency: string; reason: string };
-};
-
-/** What reading a webhook gives. */
-export type ReadStripeEvent =
-  | { outcome: 'event'; event: StripeEvent }
-  /** Genuine, and about nothing that is waited for. */
-  | { outcome: 'ignored'; type: string }
-  /** Genuine, and of another account, or of live mode where this is a test, or the reverse. */
-  | { outcome: 'foreign'; type: string }
-  /** Not signed by Stripe with a secret of ours, of another time, altered, or no event at all. */
-  | { outcome: 'forged'; detail: string };
 
 /** docs.stripe.com/webhooks#replay-attacks: the tolerance of the official libraries. */
 const toleranceSeconds = 300;
@@ -76,7 +54,7 @@ export function readStripeEvent(received: {
   signature: string | undefined;
   secrets: readonly string[];
   mode: StripeMode;
-}): ReadStripeEvent {
+}): ReadReport {
   const { signature, mode } = received;
   if (signature === undefined) return { outcome: 'forged', detail: 'without Stripe-Signature' };
   const verified = verify({ ...received, signature });
@@ -161,7 +139,7 @@ export function intentOf(object: SeenObject): string | undefined {
 }
 
 /** What a dispute says, or nothing where it makes no sense. */
-export function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
+export function disputeOf(seen: SeenObject): ProviderReport['dispute'] {
   const { object, id, amount, currency, reason } = seen;
   const isWhole = object === 'dispute' && typeof id === 'string' && typeof reason === 'string';
   if (!isWhole || typeof currency !== 'string') return undefined;
@@ -170,7 +148,7 @@ export function disputeOf(seen: SeenObject): StripeEvent['dispute'] {
   return { disputeId: id, amount: disputed.amount, currency: disputed.currency, reason };
 }
 
-function failedRefundOf(seen: SeenObject): StripeEvent['failedRefund'] {
+function failedRefundOf(seen: SeenObject): ProviderReport['failedRefund'] {
   const { object, id, status } = seen;
   const failed = object === 'refund' && (status === 'failed' || status === 'canceled');
   const txnId = txnIdOf(seen);

@@ -2,12 +2,16 @@ import assert from 'node:assert/strict';
 import { before, after, test } from 'node:test';
 import { currencies, minorDigits, withdrawnCurrencies, type Currency } from '@triplock/payments';
 import { aPayment, createTestStripe, type TestStripe } from '@triplock/testing';
-import { whyInexpressible } from '../expressible.ts';
 import { fromStripe, toCharge, toStripe } from './currencies.ts';
 import { openStripeJournal } from './journal.ts';
+import { stripeProvider } from './stripe-provider.ts';
 import { openStripe } from './stripe.ts';
 
 const moneyOf = (amount: bigint, code: string) => ({ amount, currency: code as Currency });
+const cardOf = (amount: bigint, code: string) => ({
+  money: moneyOf(amount, code),
+  paymentMethod: 'pm_card_visa',
+});
 
 // By the words of docs.stripe.com/currencies, each amount as people write it.
 const asThePageSays = [
@@ -39,11 +43,11 @@ test('what the provider cannot say is named before it is asked, with what to ask
     [1_250n, 'IQD', 'currency', 'currency_not_supported', /another currency/],
     [1_250n, 'BGN', 'currency', 'currency_not_supported', /BGN/],
   ] as const) {
-    const why = whyInexpressible('stripe', moneyOf(amount, code));
+    const why = stripeProvider.whyUnpayable(cardOf(amount, code));
     assert.deepEqual([why?.field, why?.failure.code], [field, reason], code);
     assert.match(why!.failure.message, says);
   }
-  assert.equal(whyInexpressible('stripe', moneyOf(9_999_999_999n, 'ISK')), undefined);
+  assert.equal(stripeProvider.whyUnpayable(cardOf(9_999_999_999n, 'ISK')), undefined);
   // What was charged before a code was withdrawn can be given back.
   for (const code of withdrawnCurrencies) {
     assert.equal(toStripe(moneyOf(1_250n, code)).outcome, 'expressible');

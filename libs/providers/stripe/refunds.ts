@@ -7,7 +7,7 @@ import type {
   RefundAtProvider,
   RefundRequest,
   Unknown,
-} from '../provider.ts';
+} from '@triplock/provider';
 import { idempotencyKeyOf, isAbout, isId } from './client.ts';
 import { fromStripe, toStripe } from './currencies.ts';
 import { failureOf, sortRefundError, unknownBecause } from './errors.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Money, TxnId } from '@triplock/payments';
 import type Stripe from 'stripe';
-import type { Attempt, Caller } from '../provider.ts';
+import type { Attempt, Caller } from '@triplock/provider';
 import { toStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';
 

@@ -12,7 +12,7 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
-import { bodyBytesMax, connectionLimits, graceMs } from './stripe-webhooks.ts';
+import { bodyBytesMax, connectionLimits, graceMs } from './provider-reports.ts';
 import { aWebhook, receivingAt, serve } from './test/at-stripe.ts';
 import { recordOf, refundRecordOf } from './test/pipeline.ts';
 import type { Worker } from './worker.ts';

@@ -3,52 +3,46 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DisputeReport, WakeOutcome } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
-import {
-  readStripeEvent,
-  stripeModeOf,
-  type StripeEvent,
-  type StripeMode,
-} from '@triplock/provider';
+import type { ProviderReport, ReadReport } from '@triplock/provider';
+import { doorAt, type ProviderSettings, type ReportSettings } from '@triplock/providers';
 import {
   createBoundedServer,
   quickLimits,
   explainListenError,
   withDeadline,
   type ConnectionLimits,
-  type Loop,
   type Service,
 } from '@triplock/runtime';
 import type { Config } from './config.ts';
 import type { ProviderEventOutcome } from './metrics.ts';
+import { workerAt, type WorkerAt } from './providers.ts';
+import type { Resolvers } from './resolver.ts';
 import type { Worker } from './worker.ts';
 
-/** Serves Stripe's webhooks, where a port is set. */
-export async function openStripeWebhooks(
+/** Serves the providers' webhooks, where a port is set. */
+export async function openReports(
   worker: Worker,
-  resolver: Loop,
+  resolvers: Resolvers,
   { config, onClose }: { config: Config } & Service,
 ): Promise<void> {
-  const { WEBHOOKS_HOST: host, WEBHOOKS_PORT: port, STRIPE_WEBHOOK_SECRETS: secrets } = config;
+  const { WEBHOOKS_HOST: host, WEBHOOKS_PORT: port } = config;
   if (port === undefined) {
-    worker.logger.info('WEBHOOKS_PORT is not set: the resolver asks Stripe, no webhook reports');
+    worker.logger.info('WEBHOOKS_PORT is not set: the resolver asks providers, none reports');
     return;
   }
-  const mode = stripeModeOf(config.STRIPE_API_KEY);
-  const server = await serveStripeWebhooks(worker, { host, port, secrets, mode, resolver });
+  const server = await serveReports(worker, { host, port, settings: config, resolvers });
   onClose('webhooks', () => server.close());
 }
 
-/** Where webhooks come in, how they are verified, and whom they wake. */
-export type StripeWebhooks = {
+/** Where webhooks come in, by which settings they are verified, and whom they wake. */
+export type Reports = {
   host: string;
   port: number;
-  /** Those that Stripe may sign with; two while one follows the other. */
-  secrets: readonly string[];
-  mode: StripeMode;
-  resolver: Loop;
+  settings: ProviderSettings & ReportSettings;
+  resolvers: Resolvers;
 };
 
-/** Stripe's largest objects are some tens of kilobytes. */
+/** The largest objects of Stripe, and so of any known here, are some tens of kilobytes. */
 export const bodyBytesMax = 256 * 1_024;
 
 /**
@@ -58,7 +52,7 @@ export const bodyBytesMax = 256 * 1_024;
 const droppedBytesMax = 64 * bodyBytesMax;
 
 /**
- * As many as can have a body in memory; Stripe holds far fewer open. Anybody can fill them with
+ * As many as can have a body in memory; providers hold far fewer open. Anybody can fill them with
  * half-sent requests: the oldest of those make way for a webhook, and for the balancer's question.
  */
 export const connectionLimits: ConnectionLimits = { ...quickLimits, connectionsMax: 256 };
@@ -66,65 +60,69 @@ export const connectionLimits: ConnectionLimits = { ...quickLimits, connectionsM
 const drainMs = 2_000;
 
 /**
- * Serves `POST /stripe/webhooks`, and `GET /healthz` for a load balancer. It answers 2xx
- * once what was received is durable, 400 to a forgery, and 503 when Stripe has to send it again.
- * Rejects when the port is taken.
+ * Serves `POST /NAME/webhooks` of each provider that reports, and `GET /healthz` for a load
+ * balancer. It answers 2xx once what was received is durable, 400 to a forgery, and 503 when the
+ * provider has to send it again. Rejects when the port is taken.
  */
-export async function serveStripeWebhooks(
+export async function serveReports(
   worker: Worker,
-  webhooks: StripeWebhooks,
+  reports: Reports,
 ): Promise<{ close(): Promise<void> }> {
   const server = createBoundedServer((request, response) => {
-    answer(worker, webhooks, request).then(
-      (status) => status !== 'nobody-left' && send(response, status),
+    answer(worker, reports, request).then(
+      (answered) => answered !== 'nobody-left' && send(response, answered),
       (err: unknown) => {
         worker.logger.warn(
           { err },
-          'a Stripe webhook could not be handled, Stripe will send it again',
+          'a report could not be handled, the provider will send it again',
         );
-        send(response, 503);
+        send(response, plain(503));
       },
     );
   }, connectionLimits);
-  server.listen({ host: webhooks.host, port: webhooks.port });
+  server.listen({ host: reports.host, port: reports.port });
   await once(server, 'listening').catch((error: Error) => {
     throw explainListenError(error, 'WEBHOOKS_PORT');
   });
   return { close: () => closeInTime(server) };
 }
 
-type Status = 200 | 400 | 404 | 405 | 413 | 503;
+type Answer = { status: 200 | 400 | 404 | 405 | 413 | 503; detail: string };
 
-const details: Readonly<Record<Status, string>> = {
+const details = {
   200: 'ok',
-  400: 'not signed by Stripe with a secret that is known here, or not within five minutes of now',
   404: 'nothing is here',
   405: 'POST only',
   413: 'too large',
   503: 'not now',
-};
+} as const satisfies Partial<Record<Answer['status'], string>>;
+
+const plain = (status: keyof typeof details): Answer => ({ status, detail: details[status] });
 
 /** Anybody can reach this, so what no secret has signed makes no noise in the log. */
 async function answer(
   worker: Worker,
-  webhooks: StripeWebhooks,
+  reports: Reports,
   request: IncomingMessage,
-): Promise<Status | 'nobody-left'> {
+): Promise<Answer | 'nobody-left'> {
   const { metrics, logger } = worker;
   const path = request.url?.split('?', 1)[0];
-  if (path === '/healthz') return 200;
-  if (path !== '/stripe/webhooks') return 404;
-  if (request.method !== 'POST') return 405;
+  if (path === '/healthz') return plain(200);
+  const door = doorAt(path, reports.settings);
+  if (door === undefined) return plain(404);
+  if (request.method !== 'POST') return plain(405);
   const read = await readBody(request);
   if (read.outcome !== 'read') {
     metrics.providerEvents.count(read.outcome);
     logger.debug({ outcome: read.outcome }, 'a webhook that was not read to its end');
-    return read.outcome === 'too-large' ? 413 : 'nobody-left';
+    return read.outcome === 'too-large' ? plain(413) : 'nobody-left';
   }
-  const signature = request.headers['stripe-signature'];
-  const webhook = { body: read.body, signature: signature?.toString() };
-  const received = await receive(worker, webhooks, webhook);
-  return received === 'received' ? 200 : 400;
+  const signature = request.headers[door.signature]?.toString();
+  const webhook = { body: read.body, signature };
+  const received = await receive(workerAt(worker, door.name), reports.resolvers, () =>
+    door.read(webhook),
+  );
+  return received === 'received' ? plain(200) : { status: 400, detail: door.forged };
 }
 
 type ReadBody = { outcome: 'read'; body: Buffer } | { outcome: 'too-large' | 'aborted' };
@@ -148,10 +146,10 @@ async function readBody(request: IncomingMessage): Promise<ReadBody> {
   return { outcome: 'read', body: Buffer.concat(chunks) };
 }
 
-function send(response: ServerResponse, status: Status): void {
+function send(response: ServerResponse, { status, detail }: Answer): void {
   const later = status === 503 ? { 'retry-after': '5' } : {};
   response.writeHead(status, { 'content-type': 'application/json', ...later });
-  response.end(JSON.stringify({ detail: details[status] }));
+  response.end(JSON.stringify({ detail }));
 }
 
 async function closeInTime(server: Server): Promise<void> {
@@ -162,39 +160,35 @@ async function closeInTime(server: Server): Promise<void> {
   await closed;
 }
 
-/** A webhook as it came: the bytes are what was signed. */
-type Webhook = { body: Buffer; signature: string | undefined };
-
 /** What it came to. `received`: it is durable, or of no concern, and must not come again. */
 type Received = 'received' | 'forged';
 
 /**
- * Stripe reports most charges while the worker that confirmed one is about to settle it by its own
- * answer. It is given so long, and then nobody else has to ask. Meanwhile the event is in memory
- * alone and not acknowledged: after a crash it comes again.
+ * A provider reports most charges while the worker that confirmed one is about to settle it by its
+ * own answer. It is given so long, and then nobody else has to ask. Meanwhile the event is in
+ * memory alone and not acknowledged: after a crash it comes again.
  */
 export const graceMs = 300;
 
-/** Stripe sends again what is not answered in time; this leaves it its own limits. */
+/** A provider sends again what is not answered in time; this leaves it its own limits. */
 const answerWithinMs = 5_000;
 
 /**
- * Receives one webhook of Stripe's: a dispute is noted; what any other is about is due now, when it
- * is genuine, and the resolver reads the intent itself. No state that the webhook reports is
- * believed, so copies, any order, and one that is early or late or about nothing of ours do no
- * harm. One that is lost costs time: the row is due by itself later, and the audit names a dispute
- * that was not told.
+ * Receives one report of a provider's: a dispute is noted; what any other is about is due now, when
+ * it is genuine, and the resolver reads the intent itself. No state that it reports is believed, so
+ * copies, any order, and one that is early or late or about nothing of ours do no harm. One that is
+ * lost costs time: the row is due by itself later, and the audit names a dispute that was not told.
  *
  * @throws when the ledger does not answer; then it has to come again.
  */
 async function receive(
-  worker: Worker,
-  { secrets, mode, resolver }: StripeWebhooks,
-  webhook: Webhook,
+  worker: WorkerAt,
+  resolvers: Resolvers,
+  readReport: () => ReadReport,
 ): Promise<Received> {
-  const read = readStripeEvent({ ...webhook, secrets, mode });
+  const read = readReport();
   const outcome =
-    read.outcome === 'event' ? await handle(worker, resolver, read.event) : read.outcome;
+    read.outcome === 'event' ? await handle(worker, resolvers, read.event) : read.outcome;
   if (read.outcome === 'event') {
     await withinLimits(alarmIfUndone(worker, read.event));
   }
@@ -204,13 +198,13 @@ async function receive(
 }
 
 async function handle(
-  worker: Worker,
-  resolver: Loop,
-  event: StripeEvent,
+  worker: WorkerAt,
+  resolvers: Resolvers,
+  event: ProviderReport,
 ): Promise<ProviderEventOutcome> {
   const { dispute } = event;
   return dispute === undefined
-    ? wake(worker, resolver, event)
+    ? wake(worker, resolvers, event)
     : noteDispute(worker, { intentId: event.intentId, ...dispute });
 }
 
@@ -222,10 +216,10 @@ async function handle(
  * report has to come again.
  */
 export async function noteDispute(
-  { ledger, crashPoints, logger }: Worker,
+  { name: provider, ledger, crashPoints, logger }: WorkerAt,
   dispute: Omit<DisputeReport, 'provider'>,
 ): Promise<ProviderEventOutcome> {
-  const noted = await withinLimits(ledger.noteDispute({ provider: 'stripe', ...dispute }));
+  const noted = await withinLimits(ledger.noteDispute({ provider, ...dispute }));
   switch (noted.outcome) {
     case 'disputed':
       logger.warn({ txnId: noted.txnId, disputeId: dispute.disputeId }, 'a payment is disputed');
@@ -250,19 +244,19 @@ export async function noteDispute(
 }
 
 async function wake(
-  worker: Worker,
-  resolver: Loop,
-  { id: eventId, type, intentId, paid }: StripeEvent,
+  worker: WorkerAt,
+  resolvers: Resolvers,
+  { id: eventId, type, intentId, paid }: ProviderReport,
 ): Promise<WakeOutcome['outcome']> {
-  const { wakeDue, logger } = worker;
-  const about = { provider: 'stripe' as const, eventId, type, intentId };
+  const { name: provider, wakeDue, logger } = worker;
+  const about = { provider, eventId, type, intentId };
   const event = paid === undefined ? about : { ...about, paidFor: paid.txnId };
   await delay(graceMs);
   const woken = await withinLimits(wakeDue(event));
   if (woken.outcome === 'woken') {
     logger.debug({ txnIds: woken.txnIds, eventId, type }, 'the provider has news');
     // Whichever worker looks first: this one need not wait for its next pass.
-    resolver.wake();
+    resolvers.wake(provider);
   }
   if (woken.paidAfterEnd && paid !== undefined) {
     const money = { eventId, intentId, txnId: paid.txnId };
@@ -279,7 +273,7 @@ async function wake(
  */
 async function alarmIfUndone(
   { followUps, metrics, logger }: Worker,
-  { id: eventId, failedRefund }: StripeEvent,
+  { id: eventId, failedRefund }: ProviderReport,
 ): Promise<void> {
   if (failedRefund === undefined) return;
   const { txnId, refundId } = failedRefund;
@@ -303,7 +297,7 @@ async function alarmIfUndone(
  * @throws when the provider does not answer: then the report has to come again.
  */
 async function alarmIfPaidAfterEnd(
-  { ledger, provider, metrics, logger }: Worker,
+  { ledger, provider, metrics, logger }: WorkerAt,
   { eventId, intentId, txnId }: { eventId: string; intentId: string; txnId: TxnId },
 ): Promise<void> {
   const row = await ledger.find(txnId);

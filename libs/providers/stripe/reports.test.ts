@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { inspect } from 'node:util';
 import { aPayment, createTestStripe, type TestStripe } from '@triplock/testing';
 import Stripe from 'stripe';
-import { ProviderError } from '../provider.ts';
+import { ProviderError } from '@triplock/provider';
 import { journalRowOf, openStripeJournal, type Listed } from './journal.ts';
 import { readStripeEvent, stripeModeOf } from './webhooks.ts';
 

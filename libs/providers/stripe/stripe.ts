@@ -11,7 +11,7 @@ import type {
   IntentQuery,
   IntentRequest,
   Provider,
-} from '../provider.ts';
+} from '@triplock/provider';
 import { idempotencyKeyOf, isAbout, isId, openClient, type StripeOptions } from './client.ts';
 import { fromStripe, toCharge, toStripe } from './currencies.ts';
 import { failureOf, sortError, unknownBecause } from './errors.ts';

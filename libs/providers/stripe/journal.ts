@@ -8,8 +8,8 @@ import type {
   JournalRow,
   JournalStatus,
   ProviderJournal,
-} from '../provider-journal.ts';
-import { ProviderError } from '../provider.ts';
+} from '@triplock/provider';
+import { ProviderError } from '@triplock/provider';
 import { openClient, type StripeOptions } from './client.ts';
 import { fromStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';

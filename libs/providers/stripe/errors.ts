@@ -1,6 +1,6 @@
 import type { Failure } from '@triplock/payments';
 import type Stripe from 'stripe';
-import { ProviderError, type Unknown } from '../provider.ts';
+import { ProviderError, type Unknown } from '@triplock/provider';
 import { stripePackage } from './package.ts';
 
 /** What an error of the official client says about the call that met it. */

@@ -1,0 +1,147 @@
+import type { AcceptedPayment, Payment, ProviderName } from '@triplock/payments';
+import { openCircuitBreaker, type CircuitBreaker, type Provider } from '@triplock/provider';
+import {
+  lacking,
+  openProvider,
+  providerNames,
+  providerOf,
+  type ListedProvider,
+  type ProviderSettings,
+} from '@triplock/providers';
+import { openSlots, type Logger, type Slots } from '@triplock/runtime';
+import { callLabels, type WorkerMetrics } from './metrics.ts';
+import type { Worker } from './worker.ts';
+
+/**
+ * One of the providers, with all that is its own: while it is away, slow or full, nothing of
+ * another's waits.
+ */
+export type AskedProvider = {
+  name: ProviderName;
+  provider: CircuitBreaker;
+  /** How many transactions are at it at once, for batches and the resolver together. */
+  slots: Slots;
+  /** Of what is at it, what its batch did not wait for to the end. */
+  outlasting: Set<Promise<unknown>>;
+};
+
+/** The providers of a worker. */
+export type Providers = {
+  /** Every one of the list, also one that this worker has no settings for. */
+  all: readonly AskedProvider[];
+  /** Those of them at which this system charges. */
+  offered: readonly AskedProvider[];
+  /** By the name on a row; of one that left the list nothing can be asked. */
+  named(name: ProviderName): AskedProvider;
+};
+
+/** Each provider by a breaker of its own, with room for so many transactions at once. */
+export function askedAt(
+  breakers: Readonly<Record<ListedProvider, CircuitBreaker>>,
+  { offered, slotsMax }: { offered: readonly ListedProvider[]; slotsMax: number },
+): Providers {
+  const open = (name: ProviderName, provider: CircuitBreaker): AskedProvider => {
+    return { name, provider, slots: openSlots(slotsMax), outlasting: new Set() };
+  };
+  const asked = new Map(providerNames.map((name) => [name as string, open(name, breakers[name])]));
+  const all = [...asked.values()];
+  return {
+    all,
+    offered: all.filter(({ name }) => offered.some((each) => each === name)),
+    named(name) {
+      const known = asked.get(name);
+      if (known !== undefined) return known;
+      const provider = refusing(`this worker has no provider ${name}: give it one that has`);
+      const gone = open(
+        name,
+        openCircuitBreaker(provider, { unknownInARowMax: 10, openMs: 1_000 }),
+      );
+      asked.set(name, gone);
+      return gone;
+    },
+  };
+}
+
+/** How the worker asks providers. */
+type Asking = {
+  timeoutMs: number;
+  /** Transactions at one of them at once. */
+  slotsMax: number;
+  metrics: WorkerMetrics;
+  logger: Logger;
+  /** Called when calls to one are sent again. */
+  onClosed(name: ListedProvider): void;
+};
+
+/**
+ * Every provider that the settings tell how to ask, also one that is no longer offered, and in the
+ * place of any other one that refuses.
+ */
+export function openProviders(settings: ProviderSettings, asking: Asking): Providers {
+  const { timeoutMs, slotsMax, metrics, logger, onClosed } = asking;
+  const open = (name: ListedProvider): CircuitBreaker => {
+    const lacks = lacking(name, settings);
+    const provider =
+      lacks.length === 0
+        ? openProvider(name, settings, { timeoutMs })
+        : refusing(`this worker has no ${lacks.join(' and no ')}`);
+    return openCircuitBreaker(provider, {
+      name,
+      // Ten in a row are no chance, also where every fifth call goes wrong.
+      unknownInARowMax: 10,
+      openMs: 1_000,
+      onState: (state) => {
+        metrics.circuitOpen.set({ provider: name }, state === 'open' ? 1 : 0);
+        logger.warn({ provider: name, state }, 'the circuit to a provider changed');
+        if (state === 'closed') onClosed(name);
+      },
+      onCall: (call, { outcome, seconds }) =>
+        metrics.calls.observe({ provider: name, call: callLabels[call], outcome }, seconds),
+    });
+  };
+  const breakers = Object.fromEntries(providerNames.map((name) => [name, open(name)]));
+  return askedAt(breakers as Record<ListedProvider, CircuitBreaker>, {
+    offered: settings.PROVIDERS,
+    slotsMax,
+  });
+}
+
+/**
+ * Stands for a provider that cannot be asked. What is to be charged there stays pending, with an
+ * alarm, until a person has given the settings: nobody knows what was made of it before.
+ */
+export function refusing(why: string): Provider {
+  const refuse = async () =>
+    ({
+      outcome: 'unknown',
+      error: new Error(why),
+      kept: false,
+      sent: false,
+      untilMended: true,
+    }) as const;
+  return {
+    createIntent: refuse,
+    findIntent: refuse,
+    confirmIntent: refuse,
+    readIntent: refuse,
+    captureIntent: refuse,
+    cancelIntent: refuse,
+    refund: refuse,
+    findRefund: refuse,
+    listRefunds: refuse,
+    listDisputes: refuse,
+  };
+}
+
+/** A worker that is about to ask one of its providers. */
+export type WorkerAt = Worker & AskedProvider;
+
+/** The worker as it asks the provider that a row names. */
+export function workerAt(worker: Worker, name: ProviderName): WorkerAt {
+  return { ...worker, ...worker.providers.named(name) };
+}
+
+/** Who charges a payment: as it was posted, or, where its row was not read, by its method. */
+export function chargerOf(payment: AcceptedPayment & Partial<Payment>): ProviderName | undefined {
+  return payment.provider?.name ?? payment.chargedBy ?? providerOf(payment.details);
+}
