@@ -302,3 +302,9 @@ export function maskCardNumbers(text: string): string {
   const rest = text.replaceAll(runOfDigits, (run) => (hasCardNumber(run) ? cardNumberMask : run));
   return hasCardNumber(rest) ? cardNumberMask : rest;
 }
+
+/** Whether a text is the number of a bank account (IBAN, ISO 13616), as machines write it. */
+export function isIban(text: string): boolean {
+  const isWritten = /^[A-Z]{2}\d{2}[A-Z0-9]+$/.test(text);
+  return isWritten && text.length === ibanLengthOf.get(text.slice(0, 2)) && isRightMod97(text);
+}

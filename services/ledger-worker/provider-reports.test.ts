@@ -14,7 +14,7 @@ import {
 import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
 import { bodyBytesMax, connectionLimits, graceMs } from './provider-reports.ts';
 import { aWebhook, receivingAt, serve } from './test/at-stripe.ts';
-import { recordOf, refundRecordOf } from './test/pipeline.ts';
+import { providersWith, recordOf, refundRecordOf } from './test/pipeline.ts';
 import type { Worker } from './worker.ts';
 
 let stripe: TestStripe;
@@ -311,7 +311,11 @@ async function aServer(context: TestContext) {
   const metrics = workerMetrics(createMetrics('test'));
   const quiet = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const warn = context.mock.method(quiet, 'warn');
-  const port = await serve(context, { metrics, logger: quiet } as Worker, {} as Loop);
+  const port = await serve(
+    context,
+    { metrics, logger: quiet, providers: providersWith({}) } as Worker,
+    {} as Loop,
+  );
   const counted = (outcome: ProviderEventOutcome) => metrics.providerEvents.counted()[outcome] ?? 0;
   const address = { host: '127.0.0.1', port, method: 'POST', path: '/stripe/webhooks' };
   return { address, counted, warned: () => warn.mock.callCount() };

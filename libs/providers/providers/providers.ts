@@ -10,6 +10,7 @@ import type {
   ReadReport,
   Unpayable,
 } from '@triplock/provider';
+import { giroProvider } from '@triplock/provider-giro';
 import { stripeProvider } from '@triplock/provider-stripe';
 import {
   isSet,
@@ -25,6 +26,7 @@ import {
 /** What PROVIDERS can name: a provider goes with its folder and its line. */
 const listed = {
   stripe: stripeProvider,
+  giro: giroProvider,
 } as const;
 
 type Listed = typeof listed;
@@ -37,7 +39,9 @@ export type SimulatorName = Listed[ListedProvider]['simulator']['name'];
 export const providerNames = Object.keys(listed) as [ListedProvider, ...ListedProvider[]];
 const [usual] = providerNames;
 const ownSettings = together(Object.values(listed).map(({ settings }) => settings));
-const settingsOfReports = together(Object.values(listed).map(({ reports }) => reports.settings));
+const settingsOfReports = together(
+  Object.values(listed).flatMap((each) => ('reports' in each ? each.reports.settings : [])),
+);
 
 const several: Setting<readonly ListedProvider[]> = {
   expected: `one or more of ${providerNames.join(', ')}, separated by commas`,

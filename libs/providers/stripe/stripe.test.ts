@@ -44,7 +44,10 @@ providerConformance(async () => {
     },
     // The package sends once more by itself after a reset, so the answer has to be lost twice.
     loseAnswer: () => strike({ fault: 'reset-after', ...confirm, count: 2 }),
-    keepError: () => strike({ fault: 'error', ...confirm, count: 1 }),
+    refused: 'is open',
+    errors: 'are kept',
+    settle: async () => undefined,
+    failOnce: () => strike({ fault: 'error', ...confirm, count: 1 }),
     turnAway: (seconds) => strike({ fault: 'rate-limit', count: 1, retryAfterSeconds: seconds }),
     payWith: async (intentId, method) => {
       const answer = await fetch(`${apiUrl}/v1/payment_intents/${intentId}/confirm`, {

@@ -10,7 +10,7 @@ import { openPostgresLedger, openPostgresFollowUps, requiresActionEvent } from '
 import type { AcceptedPayment, AcceptedFollowUp, EventId, TxnId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import type { ProviderJournal } from '@triplock/provider';
-import { createLogger, createMetrics } from '@triplock/runtime';
+import { createLogger, createMetrics, readSettings } from '@triplock/runtime';
 import { settledAt, succeededEvent } from '@triplock/testing/test';
 import type { Offsets, ReceivedRecord } from '@triplock/transport';
 import type { Auditor } from '../audit.ts';
@@ -18,7 +18,12 @@ import type { LagReaders } from '../kafka-retention.ts';
 import type { LostRecords } from '../lost-records.ts';
 import { auditorMetrics } from '../metrics.ts';
 import { openJournalCopy } from '../provider-journal.ts';
-import { openProviderJournals, providerOf, type OpenedJournal } from '@triplock/providers';
+import {
+  accountSettings,
+  openProviderJournals,
+  providerOf,
+  type OpenedJournal,
+} from '@triplock/providers';
 import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
 import { usualSlices } from '../slices.ts';
 import type { SliceLimits } from '../windows.ts';
@@ -215,10 +220,10 @@ function ledgerHops({ ledger, admin }: Owners) {
 
 /** Stripe, and what it does not say how to be read is not there. */
 function stripeBy(journal: ProviderJournal | undefined): OpenedJournal {
-  const [stripe] = openProviderJournals(
-    { STRIPE_API_KEY: undefined, STRIPE_API_URL: undefined },
-    { timeoutMs: 1_000, requestsPerSecondMax: 1 },
-  );
+  const stripe = openProviderJournals(readSettings({}, accountSettings), {
+    timeoutMs: 1_000,
+    requestsPerSecondMax: 1,
+  }).find(({ provider }) => provider === 'stripe');
   return journal === undefined ? stripe! : { ...stripe!, lacks: [], journal };
 }
 

@@ -54,7 +54,7 @@ function aWorker(handOverMs = 5_000, slotsMax = 1) {
     return finishForBatch(worker, { kind: 'payment', payment, traceparent, posted: 'now' });
   };
   const drain = async () => void (await Promise.all(worker.inFlight));
-  return { worker, ask, asked, answering, slots: at.slots, drain };
+  return { worker, at, ask, asked, answering, slots: at.slots, drain };
 }
 
 test('a provider that wants to be left alone for an hour has it, and no slot is kept for it', async () => {
@@ -80,7 +80,7 @@ test('a batch waits for what the provider is soon to be asked', async () => {
 });
 
 test('the second try of a refund looks for what the first may have done before it asks again', async () => {
-  const { worker, drain } = aWorker();
+  const { worker, at, drain } = aWorker();
   const calls: string[] = [];
   const given = [{ outcome: 'none' }, { outcome: 'succeeded', refundId: 're_1' }];
   const payment = aPayment({ paymentMethod: 'pm_card_visa' });
@@ -88,22 +88,23 @@ test('the second try of a refund looks for what the first may have done before i
   const row = { ...accepted, state: 'pending', version: 2, settledAt: null } as const;
   const provider = { name: 'stripe', intentId: 'pi_1', chargeId: 'ch_1' } as const;
   const refund = { ...row, money: payment.details.money, provider } as ReservedFollowUp;
+  const askedForRefund = {
+    findRefund: async () => {
+      calls.push('look');
+      return given.shift();
+    },
+    refund: async () => {
+      calls.push('ask');
+      return { outcome: 'unknown', error: new Error('reset'), kept: false, sent: true };
+    },
+  };
   const asking = {
     ...worker,
     followUps: {
       find: async () => refund,
       settle: async () => ({ outcome: 'settled' }),
     },
-    provider: {
-      findRefund: async () => {
-        calls.push('look');
-        return given.shift();
-      },
-      refund: async () => {
-        calls.push('ask');
-        return { outcome: 'unknown', error: new Error('reset'), kept: false, sent: true };
-      },
-    },
+    providers: { named: () => ({ ...at, provider: askedForRefund }) },
   } as unknown as Worker;
   const work = { kind: 'follow-up', followUp: refund, traceparent, asked: 'never' } as const;
   assert.equal(await finishForBatch(asking, work), 'handed-over');

@@ -3,7 +3,8 @@ import { createHmac } from 'node:crypto';
 import type { TestContext } from 'node:test';
 import type { WakeDue } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
-import { createLogger, runLoop, type Loop } from '@triplock/runtime';
+import { providerSettings, reportSettings } from '@triplock/providers';
+import { createLogger, readSettings, runLoop, type Loop } from '@triplock/runtime';
 import {
   aPayment,
   eventually,
@@ -92,12 +93,11 @@ const logger = createLogger({ service: 'test', instance: 'test', level: 'silent'
 /** Serves Stripe's webhooks on a port of its own, which it returns. */
 export async function serve(context: TestContext, worker: Worker, resolver: Loop): Promise<number> {
   const port = await freePort();
-  const settings = {
-    PROVIDERS: ['stripe'] as const,
+  const given = {
     STRIPE_API_KEY: 'sk_test_any',
-    STRIPE_API_URL: undefined,
-    STRIPE_WEBHOOK_SECRETS: [secret, 'whsec_before'],
+    STRIPE_WEBHOOK_SECRETS: `${secret},whsec_before`,
   };
+  const settings = readSettings(given, { ...providerSettings, ...reportSettings });
   const resolvers: Resolvers = { wake: () => resolver.wake(), stop: () => resolver.stop() };
   const server = await serveReports(worker, { host: '127.0.0.1', port, settings, resolvers });
   context.after(() => server.close());

@@ -1,0 +1,3 @@
+export { openGiro } from './giro.ts';
+export { giroProvider } from './giro-provider.ts';
+export { openGiroJournal } from './journal.ts';
