@@ -53,7 +53,7 @@ export const refund: CarryOut = async (worker, { followUp, traceparent, asked })
 
 /** Asks the provider, after a look whenever it may have given the money back already. */
 async function ask(
-  { provider }: WorkerAtAt,
+  { provider }: WorkerAt,
   request: RefundRequest,
   asked: FollowUpToDo['asked'],
 ): Promise<RefundAtProvider> {
