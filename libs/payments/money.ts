@@ -30,8 +30,3 @@ export type Movement = {
   readonly money: Money;
   readonly provider?: ProviderName | undefined;
 };
-
-/** The account of an owner: what is cleared for it, or what is owed to it. */
-export function account(owner: string, purpose: 'clearing' | 'payable'): Account {
-  return `${owner}:${purpose}` as Account;
-}

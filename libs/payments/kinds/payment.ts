@@ -1,4 +1,4 @@
-import { account, type Entry, type Movement } from '../money.ts';
+import type { Account, Entry, Movement } from '../money.ts';
 import type { KindOfPayment } from './kind.ts';
 
 /** A payment, which may be charged to a card. */
@@ -29,4 +29,9 @@ export function paidIn({ partnerId, money, provider }: Movement): Entry {
     credit: account(partnerId, 'payable'),
     money,
   };
+}
+
+/** The account of an owner: what is cleared for it, or what is owed to it. */
+export function account(owner: string, purpose: 'clearing' | 'payable'): Account {
+  return `${owner}:${purpose}` as Account;
 }

@@ -1,6 +1,22 @@
+import { responseVersion, transactionContracts } from '@triplock/contracts';
+import {
+  deriveTxnId,
+  fingerprint,
+  isFollowUp,
+  isTxnId,
+  type FollowUpKind,
+  type JsonValue,
+  type PaymentKind,
+  type TransactionKind,
+} from '@triplock/payments';
 import { whyUnpayable } from '@triplock/providers';
 import { carriedTraceparent, inSpan, startBudget, traceparentFrom } from '@triplock/runtime';
-import type { FastifyReply, onRequestHookHandler, onResponseHookHandler } from 'fastify';
+import type {
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+  onResponseHookHandler,
+} from 'fastify';
 import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transaction.ts';
 import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
@@ -13,6 +29,63 @@ import {
   tooBusy,
   tooManyKeys,
 } from '../http/problems.ts';
+import { readKey, refuseCardData } from '../http/request-body.ts';
+
+/** The handler and the guard of the route by which a transaction of a kind is made. */
+export function accepting(gateway: Gateway, kind: TransactionKind) {
+  return {
+    ...guardAccepting(gateway, kind),
+    handler: async (request: FastifyRequest, reply: FastifyReply) =>
+      create(gateway, transactionOf(request, kind), reply),
+  };
+}
+
+function transactionOf(request: FastifyRequest, kind: TransactionKind): Transaction {
+  return isFollowUp(kind) ? followUpOf(request, kind) : paymentOf(request, kind);
+}
+
+/** @throws Problem when the key or the body is not valid, or could be a card's number. */
+function paymentOf(request: FastifyRequest, kind: PaymentKind): Transaction {
+  const key = readKey(request);
+  const validated = transactionContracts[kind].validate(request.body as JsonValue | undefined);
+  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
+  refuseCardData(request, validated.body);
+  const { partnerId } = request;
+  const path = `/v1/${kind}s`;
+  return {
+    kind,
+    txnId: deriveTxnId(kind, partnerId, key),
+    partnerId,
+    key,
+    fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),
+    responseVersion,
+    acceptedAt: new Date(),
+    details: validated.details,
+  };
+}
+
+/** @throws Problem when the path, the key or the body is not one, or could be a card's number. */
+function followUpOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
+  const { id: paymentId } = request.params as { id: string };
+  if (!isTxnId(paymentId)) throw notFound('payment');
+  const key = readKey(request);
+  const validated = transactionContracts[kind].validate(request.body as JsonValue | undefined);
+  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
+  refuseCardData(request, validated.body);
+  const { partnerId } = request;
+  const path = `/v1/payments/${paymentId}/${kind}s`;
+  return {
+    kind,
+    txnId: deriveTxnId(kind, partnerId, key),
+    partnerId,
+    key,
+    fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),
+    responseVersion,
+    acceptedAt: new Date(),
+    paymentId,
+    details: validated.details,
+  };
+}
 
 /**
  * Accepts what a route has read, once per key, and answers. Nothing is written before
@@ -23,7 +96,7 @@ import {
  * @throws Problem for a charge that no provider here can ever make, and for outcomes that are none of
  * accepting.
  */
-export async function create(
+async function create(
   gateway: Gateway,
   transaction: Transaction,
   reply: FastifyReply,
@@ -102,7 +175,7 @@ function count({ metrics }: Gateway, kind: Transaction['kind'], outcome: AcceptO
  * are not held up by it. What is refused later, before it could be accepted, is counted; 409 and
  * 422 are outcomes of accepting.
  */
-export function guardAccepting(
+function guardAccepting(
   { backlogs, metrics }: Gateway,
   kind: Transaction['kind'],
 ): { onRequest: onRequestHookHandler; onResponse: onResponseHookHandler } {

@@ -1,7 +1,7 @@
 import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import type { FastifyInstance } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { create, guardAccepting } from './create-transactions.ts';
+import { accepting } from './create-transactions.ts';
 import { openReads } from './read-transactions.ts';
 import { cancellation } from './kinds/cancellation.ts';
 import { capture } from './kinds/capture.ts';
@@ -21,12 +21,8 @@ export const routesOfKinds: Readonly<Record<TransactionKind, KindRoutes>> = {
 export function addKindRoutes(app: FastifyInstance, gateway: Gateway): void {
   const read = openReads(app, gateway);
   for (const kind of transactionKinds) {
-    const { create: creates, read: reads, transactionOf } = routesOfKinds[kind];
-    app.post(
-      creates.path,
-      { schema: creates.schema, ...guardAccepting(gateway, kind) },
-      async (request, reply) => create(gateway, transactionOf(request), reply),
-    );
+    const { create, read: reads } = routesOfKinds[kind];
+    app.post(create.path, { schema: create.schema, ...accepting(gateway, kind) });
     app.get(reads.path, { schema: reads.schema }, (_, reply) => read(kind, reply));
   }
 }

@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import { byId, foundResponse, preferHeader, readProblems } from '../schemas.ts';
-import { followUpOf, onPayment } from './follow-up.ts';
+import { onPayment } from './follow-up.ts';
 import type { KindRoutes } from './kind.ts';
 
 const createCancellation: FastifySchema = {
@@ -32,5 +32,4 @@ const readCancellation: FastifySchema = {
 export const cancellation: KindRoutes = {
   create: { path: '/v1/payments/:id/cancellations', schema: createCancellation },
   read: { path: '/v1/cancellations/:id', schema: readCancellation },
-  transactionOf: (request) => followUpOf(request, 'cancellation'),
 };

@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import { byId, foundResponse, preferHeader, readProblems } from '../schemas.ts';
-import { followUpOf, onPayment } from './follow-up.ts';
+import { onPayment } from './follow-up.ts';
 import type { KindRoutes } from './kind.ts';
 
 const createCapture: FastifySchema = {
@@ -34,5 +34,4 @@ const readCapture: FastifySchema = {
 export const capture: KindRoutes = {
   create: { path: '/v1/payments/:id/captures', schema: createCapture },
   read: { path: '/v1/captures/:id', schema: readCapture },
-  transactionOf: (request) => followUpOf(request, 'capture'),
 };

@@ -1,5 +1,4 @@
-import type { FastifyRequest, FastifySchema } from 'fastify';
-import type { Transaction } from '../../accept/transaction.ts';
+import type { FastifySchema } from 'fastify';
 
 type Operation = { path: string; schema: FastifySchema };
 
@@ -9,10 +8,4 @@ export type KindRoutes = {
   create: Operation;
   /** A `GET` by its id. */
   read: Operation;
-  /**
-   * What a request asks for. Id and fingerprint are made from the request alone.
-   *
-   * @throws Problem when the path, the key or the body is not one, or could be a card's number.
-   */
-  transactionOf(request: FastifyRequest): Transaction;
 };

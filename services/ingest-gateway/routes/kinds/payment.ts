@@ -1,9 +1,4 @@
-import { responseVersion, transactionContracts } from '@triplock/contracts';
-import { deriveTxnId, fingerprint, type JsonValue, type PaymentKind } from '@triplock/payments';
-import type { FastifyRequest, FastifySchema } from 'fastify';
-import type { Transaction } from '../../accept/transaction.ts';
-import { incorrectFields } from '../../http/problems.ts';
-import { readKey, refuseCardData } from '../../http/request-body.ts';
+import type { FastifySchema } from 'fastify';
 import {
   acceptedResponse,
   acceptProblems,
@@ -52,29 +47,4 @@ const readPayment: FastifySchema = {
 export const payment: KindRoutes = {
   create: { path: '/v1/payments', schema: createPayment },
   read: { path: '/v1/payments/:id', schema: readPayment },
-  transactionOf: (request) => paymentOf(request, 'payment'),
 };
-
-/**
- * What a request for a payment of some kind asks for.
- *
- * @throws Problem when the key or the body is not valid, or could be a card's number.
- */
-export function paymentOf(request: FastifyRequest, kind: PaymentKind): Transaction {
-  const key = readKey(request);
-  const validated = transactionContracts[kind].validate(request.body as JsonValue | undefined);
-  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
-  refuseCardData(request, validated.body);
-  const { partnerId } = request;
-  const path = `/v1/${kind}s`;
-  return {
-    kind,
-    txnId: deriveTxnId(kind, partnerId, key),
-    partnerId,
-    key,
-    fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),
-    responseVersion,
-    acceptedAt: new Date(),
-    details: validated.details,
-  };
-}

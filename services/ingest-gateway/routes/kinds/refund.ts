@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import { byId, foundResponse, preferHeader, readProblems } from '../schemas.ts';
-import { followUpOf, onPayment } from './follow-up.ts';
+import { onPayment } from './follow-up.ts';
 import type { KindRoutes } from './kind.ts';
 
 const createRefund: FastifySchema = {
@@ -34,5 +34,4 @@ const readRefund: FastifySchema = {
 export const refund: KindRoutes = {
   create: { path: '/v1/payments/:id/refunds', schema: createRefund },
   read: { path: '/v1/refunds/:id', schema: readRefund },
-  transactionOf: (request) => followUpOf(request, 'refund'),
 };
