@@ -33,15 +33,14 @@ import { readKey, refuseCardData } from '../http/request-body.ts';
 
 /** The handler and the guard of the route by which a transaction of a kind is made. */
 export function accepting(gateway: Gateway, kind: TransactionKind) {
+  const transactionOf = isFollowUp(kind)
+    ? (request: FastifyRequest) => followUpOf(request, kind)
+    : (request: FastifyRequest) => paymentOf(request, kind);
   return {
     ...guardAccepting(gateway, kind),
     handler: async (request: FastifyRequest, reply: FastifyReply) =>
-      create(gateway, transactionOf(request, kind), reply),
+      create(gateway, transactionOf(request), reply),
   };
-}
-
-function transactionOf(request: FastifyRequest, kind: TransactionKind): Transaction {
-  return isFollowUp(kind) ? followUpOf(request, kind) : paymentOf(request, kind);
 }
 
 /** @throws Problem when the key or the body is not valid, or could be a card's number. */
