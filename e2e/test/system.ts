@@ -92,12 +92,15 @@ export function onTheSystem(
 async function seeNothingLeft(setup: Setup, there: readonly string[]): Promise<void> {
   const { system } = setup;
   const endpoints = (await endpointsOfTests(setup)).filter((each) => !there.includes(each));
-  const provider = stripeControl(system.providers.stripe.url, system.controlToken);
-  const { faults } = await provider<{ faults: { fault: string }[] }>('GET', '/faults');
+  const asked = Object.values(system.providers).map(async ({ url }) => {
+    const provider = stripeControl(url, system.controlToken);
+    return (await provider<{ faults: { fault: string }[] }>('GET', '/faults')).faults;
+  });
+  const faults = (await Promise.all(asked)).flat();
   const { processes } = await systemStatus({ home, withinMs: 60_000 });
   const left = [
     ...endpoints.map((each) => `the endpoint ${each}`),
-    ...faults.map(({ fault }) => `the provider's fault ${fault}`),
+    ...faults.map(({ fault }) => `a provider's fault ${fault}`),
     ...processes.flatMap(({ name, state }) => (state === 'ready' ? [] : `${name} ${state}`)),
   ];
   if (left.length > 0) throw new Error(`left behind in the system: ${left.join(', ')}`);

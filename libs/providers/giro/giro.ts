@@ -190,7 +190,7 @@ async function listRefunds(
   if (answer.outcome === 'unknown') return answer;
   const { data } = answer.body;
   if (!Array.isArray(data) || !data.every(isRefund)) return nonsense(answer);
-  return { outcome: 'listed', refunds: (data as BankRefund[]).flatMap(listed) };
+  return { outcome: 'listed', refunds: data.flatMap(listed) };
 }
 
 function listed({ id, amount }: BankRefund): ListedRefund[] {

@@ -49,7 +49,7 @@ async function list(
     limit: String(limit),
     ...(after !== undefined && { after }),
   });
-  const { status, body } = await ask(`/${lists[kind]}?${query}`);
+  const { status, body } = await ask(`/${lists[kind]}?${query.toString()}`);
   if (status === 404 && after !== undefined) return { outcome: 'unknown-cursor' };
   const { data, more } = body;
   if (status !== 200 || !Array.isArray(data)) throw nonsense(status);

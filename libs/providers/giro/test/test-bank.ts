@@ -52,7 +52,6 @@ export async function createTestBank(test: Cleanup): Promise<TestBank> {
   const start = async () => {
     const child = spawn(process.execPath, [program], {
       env: {
-        ...process.env,
         CONTROL_TOKEN: testControlToken,
         GIRO_SIMULATOR_PORT: String(port),
         GIRO_SIMULATOR_JOURNAL: join(folder, 'journal.jsonl'),
