@@ -12,9 +12,9 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   contract: ['domain'],
   kit: ['kit'],
   adapter: inner,
-  // One more store behind an adapter's port, or one before another, as a cache is.
+  // One more store, or provider, behind an adapter's port, or one before another, as a cache is.
   store: [...inner, 'adapter', 'store'],
-  // Also the lists of stores, which open the one that the settings name.
+  // Also the lists of stores and providers, which open those that the settings name.
   wiring: [...inner, 'adapter', 'store'],
   // What commands, pages and proofs know alike of a system.
   inspect: [...inner, 'adapter', 'store', 'wiring'],

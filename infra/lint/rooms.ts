@@ -5,7 +5,7 @@ import { readWorkspace } from './projects.ts';
 import { root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
 
 /*
- * How many product files outside a service's or a store's folder say its name:
+ * How many product files outside a service's, a store's or a provider's folder say its name:
  * `npx node infra/lint/rooms.ts [--files]`. A room that brings all that is its own can be deleted
  * with its folder and one line. Not counted are tests, what runs and shows the system from outside,
  * prose, and what `npm run generate` writes.
@@ -21,15 +21,21 @@ const notProduct =
 const product = /\.(ts|mts|mjs|js|sql|lua|ya?ml|json)$|\/Dockerfile$/;
 const written = /^.*--- ([\w -]+), by npm run generate[^]*?--- end of \1.*$/gm;
 
+/** What a provider is called; its simulator may be a room beside it, and speaks of it all the time. */
+const providerWord = /^libs\/providers\/(?!providers$)(\w+)$/;
+const simulators = /^infra\/\w+-simulator\//;
+
 /** What a room is called in code, SQL and settings. */
 type Room = { folder: string; words: RegExp };
 
-/** The services and stores of this workspace. */
+/** The services, stores and providers of this workspace. */
 function rooms(): Room[] {
   const { projects } = readWorkspace(root);
   return projects.flatMap(({ folder, kind }): Room[] => {
     const store = storeWord.exec(folder)?.[1];
     if (store !== undefined) return [{ folder, words: new RegExp(store, 'i') }];
+    const provider = providerWord.exec(folder)?.[1];
+    if (provider !== undefined) return [{ folder, words: new RegExp(provider, 'i') }];
     if (kind !== 'service') return [];
     const name = folder.replace('services/', '');
     const [last = name] = name.split('-').toReversed();
@@ -55,7 +61,9 @@ function namedIn({ folder, words }: Room, files: readonly WorkspaceFile[]): stri
     .map(({ path }) => path);
 }
 
-const files = workspaceFiles().filter(({ path }) => product.test(path) && !notProduct.test(path));
+const files = workspaceFiles().filter(
+  ({ path }) => product.test(path) && !notProduct.test(path) && !simulators.test(path),
+);
 const withFiles = process.argv.includes('--files');
 for (const room of rooms()) {
   const named = namedIn(room, files);

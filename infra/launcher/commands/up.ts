@@ -17,12 +17,15 @@ import { allParts } from '../parts/start-parts.ts';
 import { servicesHere } from '../service-table.ts';
 import { readState } from '../session.ts';
 import { processNames } from '../start-services.ts';
+import { providerNamed, providerNames } from '@triplock/providers';
 import { runCommand } from './run-command.ts';
 
 const partLines = allParts.map(({ name, given, ports }) => {
   const asked = ports.map(({ variable }) => variable);
   return `  ${name.padEnd(10)} ${given.variable.padEnd(22)} ${asked.join(', ')}`;
 });
+
+const simulatorPorts = providerNames.map((name) => providerNamed(name).simulator.port.variable);
 
 const ledgerWords = ledgerStores.map((name) => {
   const forgets = ledgerStoreNamed(name).brings?.keeps === 'nothing';
@@ -51,10 +54,12 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   --help
 
 Each part is the one that its variable gives, else a native process. Other variables ask for ports,
-as TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_STRIPE_PORT,
-TRIPLOCK_STRIPE_WEBHOOKS_PORT, TRIPLOCK_CONSOLE_PORT and TRIPLOCK_AGENT_PORT do:
+as TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_WEBHOOKS_PORT,
+TRIPLOCK_CONSOLE_PORT and TRIPLOCK_AGENT_PORT do:
 
 ${partLines.join('\n')}
+
+Providers' simulators have ${simulatorPorts.join(', ')}.
 
 Cards are charged at a simulator of Stripe, or at Stripe itself when STRIPE_API_KEY gives a test
 key. A payment that was started on one cannot be finished on the other. Stripe's webhooks reach a

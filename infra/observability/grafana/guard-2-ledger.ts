@@ -46,10 +46,16 @@ export const guard2: Dashboard = {
           ],
         }),
         numbers({
-          title: 'Circuit to the provider',
-          description: '1 while calls to the provider are suspended because it is failing.',
+          title: 'Circuits to providers',
+          description: '1 while calls to a provider are suspended because it is failing.',
           unit: 'short',
-          queries: [greatest('triplock_worker_provider_circuit_open', '{{instance}}', 'instance')],
+          queries: [
+            greatest(
+              'triplock_worker_provider_circuit_open',
+              '{{provider}} {{instance}}',
+              'provider, instance',
+            ),
+          ],
         }),
         lines({
           title: 'Conflicts',
@@ -166,17 +172,19 @@ export const guard2: Dashboard = {
           queries: [rate('triplock_worker_resolved_total', { by: 'outcome' })],
         }),
         lines({
-          title: 'Calls to the provider',
+          title: 'Calls to providers',
           description:
             'Calls that were sent. unknown: a time-out, a reset, a 5xx or an unreadable answer.',
           unit: 'reqps',
-          queries: [rate('triplock_worker_provider_call_seconds_count', { by: 'call, outcome' })],
+          queries: [
+            rate('triplock_worker_provider_call_seconds_count', { by: 'provider, call, outcome' }),
+          ],
         }),
         lines({
           title: 'Time of a call',
-          description: 'How long the provider takes to answer, by call.',
+          description: 'How long a provider takes to answer, by call.',
           unit: 's',
-          queries: halfAndMost('triplock_worker_provider_call_seconds', { by: 'call' }),
+          queries: halfAndMost('triplock_worker_provider_call_seconds', { by: 'provider, call' }),
         }),
         lines({
           title: 'Age of unknown outcomes',
