@@ -37,8 +37,8 @@ export type Endpoints = PartEndpoints & {
   gateway: string;
   gateways: string[];
   /**
-   * Each provider's interface, or its simulator's, and where it, or whoever forges it, may tell each
-   * worker something.
+   * Each provider's interface, or its simulator's, and where it, or whoever forges it, may tell
+   * each worker something.
    */
   providers: Readonly<Record<ListedProvider, { url: string; webhooks: string[] }>>;
   /** Where claims are kept. */

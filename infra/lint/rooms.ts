@@ -21,7 +21,7 @@ const notProduct =
 const product = /\.(ts|mts|mjs|js|sql|lua|ya?ml|json)$|\/Dockerfile$/;
 const written = /^.*--- ([\w -]+), by npm run generate[^]*?--- end of \1.*$/gm;
 
-/** What a provider is called; its simulator may be a room beside it, and speaks of it all the time. */
+/** What a provider is called; a simulator of its own beside it speaks of it all the time. */
 const providerWord = /^libs\/providers\/(?!providers$)(\w+)$/;
 const simulators = /^infra\/\w+-simulator\//;
 

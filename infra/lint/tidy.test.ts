@@ -94,7 +94,7 @@ test('a lib has one index.ts, and there are no other barrels', () => {
   assert.deepEqual(
     doors.filter(
       (path) =>
-        !/^(libs\/(stores\/)?[^/]+(\/test)?|infra(\/[^/]+)?|demo|services\/operator)\/index\.ts$/.test(
+        !/^(libs\/((stores|providers)\/)?[^/]+(\/test)?|infra(\/[^/]+)?|demo|services\/operator)\/index\.ts$/.test(
           path,
         ),
     ),

@@ -19,7 +19,7 @@ export type Account = Brand<string, 'Account'>;
 /** One double entry in the form of a transfer: it balances by construction, for any amount. */
 export type Entry = { readonly debit: Account; readonly credit: Account; readonly money: Money };
 
-/** Who charges, as the list of providers names it (libs/providers); stored, and part of accounts. */
+/** Who charges, as the list of providers names it (libs/providers). Part of accounts' names. */
 export type ProviderName = string;
 
 /**

@@ -49,7 +49,7 @@ export type AwaitedCustomer = {
 export type PaymentDetails = {
   readonly money: Money;
   /**
-   * What a provider charges, by whose form it is chosen, such as `pm_…`; absent for a book transfer,
+   * What a provider charges, whom its form chooses, such as `pm_…`; absent for a book transfer,
    * which no provider is asked about.
    */
   readonly paymentMethod?: string;

@@ -109,7 +109,7 @@ const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
   'worker.offset-committed',
 ];
 
-/** What Stripe reports: stripe-webhooks.test.ts fails there, and the scenario `disputed` kills. */
+/** What Stripe reports: provider-reports.test.ts fails there, and the scenario `disputed` kills. */
 const pointsOfReports = ['worker.disputed'];
 
 /** Where a card comes to that is refused. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { DisputeReport, WakeOutcome } from '@triplock/ledger';
+import type { WakeOutcome } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import type { ProviderReport, ReadReport } from '@triplock/provider';
 import { doorAt, type ProviderSettings, type ReportSettings } from '@triplock/providers';
@@ -9,15 +9,15 @@ import {
   createBoundedServer,
   quickLimits,
   explainListenError,
-  withDeadline,
   type ConnectionLimits,
   type Service,
 } from '@triplock/runtime';
 import type { Config } from './config.ts';
+import { noteDispute, withinLimits } from './disputes.ts';
 import type { ProviderEventOutcome } from './metrics.ts';
-import { workerAt, type WorkerAt } from './providers.ts';
+import { workerAt } from './providers.ts';
 import type { Resolvers } from './resolver.ts';
-import type { Worker } from './worker.ts';
+import type { Worker, WorkerAt } from './worker.ts';
 
 /** Serves the providers' webhooks, where a port is set. */
 export async function openReports(
@@ -170,9 +170,6 @@ type Received = 'received' | 'forged';
  */
 export const graceMs = 300;
 
-/** A provider sends again what is not answered in time; this leaves it its own limits. */
-const answerWithinMs = 5_000;
-
 /**
  * Receives one report of a provider's: a dispute is noted; what any other is about is due now, when
  * it is genuine, and the resolver reads the intent itself. No state that it reports is believed, so
@@ -206,41 +203,6 @@ async function handle(
   return dispute === undefined
     ? wake(worker, resolvers, event)
     : noteDispute(worker, { intentId: event.intentId, ...dispute });
-}
-
-/**
- * Notes a dispute beside its payment and tells the partner, both in one transaction and each
- * dispute once.
- *
- * @throws while the payment is pending, and has no end whose number the dispute could follow: the
- * report has to come again.
- */
-export async function noteDispute(
-  { name: provider, ledger, crashPoints, logger }: WorkerAt,
-  dispute: Omit<DisputeReport, 'provider'>,
-): Promise<ProviderEventOutcome> {
-  const noted = await withinLimits(ledger.noteDispute({ provider, ...dispute }));
-  switch (noted.outcome) {
-    case 'disputed':
-      logger.warn({ txnId: noted.txnId, disputeId: dispute.disputeId }, 'a payment is disputed');
-      await crashPoints.reached('worker.disputed');
-      return 'disputed';
-    case 'already-noted':
-      return 'duplicate';
-    case 'not-final':
-      throw new Error(`payment ${noted.txnId} is disputed and not final yet`);
-    case 'other-currency':
-      // It would be so again: a person has to see what the bank wants, and tell the partner.
-      logger.error(
-        { txnId: noted.txnId, disputeId: dispute.disputeId, currency: dispute.currency },
-        'a dispute is of another currency than its payment, and its partner is not told',
-      );
-      return 'other-currency';
-    case 'unknown':
-      return 'nothing-waits';
-    default:
-      return noted satisfies never;
-  }
 }
 
 async function wake(
@@ -322,8 +284,4 @@ async function alarmIfPaidAfterEnd(
     default:
       return seen satisfies never;
   }
-}
-
-function withinLimits<Value>(asked: Promise<Value>, what = 'the ledger'): Promise<Value> {
-  return withDeadline(asked, { ms: answerWithinMs, what });
 }

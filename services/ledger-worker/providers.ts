@@ -8,32 +8,9 @@ import {
   type ListedProvider,
   type ProviderSettings,
 } from '@triplock/providers';
-import { openSlots, type Logger, type Slots } from '@triplock/runtime';
+import { openSlots, type Logger } from '@triplock/runtime';
 import { callLabels, type WorkerMetrics } from './metrics.ts';
-import type { Worker } from './worker.ts';
-
-/**
- * One of the providers, with all that is its own: while it is away, slow or full, nothing of
- * another's waits.
- */
-export type AskedProvider = {
-  name: ProviderName;
-  provider: CircuitBreaker;
-  /** How many transactions are at it at once, for batches and the resolver together. */
-  slots: Slots;
-  /** Of what is at it, what its batch did not wait for to the end. */
-  outlasting: Set<Promise<unknown>>;
-};
-
-/** The providers of a worker. */
-export type Providers = {
-  /** Every one of the list, also one that this worker has no settings for. */
-  all: readonly AskedProvider[];
-  /** Those of them at which this system charges. */
-  offered: readonly AskedProvider[];
-  /** By the name on a row; of one that left the list nothing can be asked. */
-  named(name: ProviderName): AskedProvider;
-};
+import type { AskedProvider, Providers, Worker, WorkerAt } from './worker.ts';
 
 /** Each provider by a breaker of its own, with room for so many transactions at once. */
 export function askedAt(
@@ -132,9 +109,6 @@ export function refusing(why: string): Provider {
     listDisputes: refuse,
   };
 }
-
-/** A worker that is about to ask one of its providers. */
-export type WorkerAt = Worker & AskedProvider;
 
 /** The worker as it asks the provider that a row names. */
 export function workerAt(worker: Worker, name: ProviderName): WorkerAt {

@@ -2,9 +2,8 @@ import type { OpenRewind, Recovery } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import type { ListedDispute } from '@triplock/provider';
 import type { Logger, Pass } from '@triplock/runtime';
-import { noteDispute } from './provider-reports.ts';
-import type { WorkerAt } from './providers.ts';
-import type { AttemptOutcome, Worker } from './worker.ts';
+import { noteDispute } from './disputes.ts';
+import type { AttemptOutcome, Worker, WorkerAt } from './worker.ts';
 
 /*
  * After the ledger was set back: what was decided since then is known to the provider, and is taken

@@ -34,7 +34,7 @@ export type Resolving = {
   callersMax(): number;
 };
 
-/** A resolver for each provider, so that none waits for another, and one for all that needs none. */
+/** A resolver for each provider, so that none waits for another, and one for what needs none. */
 export function resolvingsOf({ providers }: Pick<Worker, 'providers'>): Resolving[] {
   const here: Resolving = {
     name: 'resolver',
@@ -118,7 +118,7 @@ export function resolverPass(worker: Worker, { rows, slots, callersMax }: Resolv
   };
 }
 
-/** The slot that one row has: of those who ask nobody, or of the provider that is asked about it. */
+/** The slot that one row has: of those who ask nobody, or of the provider that is asked. */
 type Slot = {
   /** Changes it for one of a provider's, which may take as long as that is slow. */
   moveTo(slots: Slots): Promise<void>;

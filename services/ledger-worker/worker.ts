@@ -1,11 +1,10 @@
 import type { Ledger, FollowUps, TakeDue, WakeDue } from '@triplock/ledger';
-import type { FinalState, TransactionState } from '@triplock/payments';
-import type { Unknown } from '@triplock/provider';
-import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
+import type { FinalState, ProviderName, TransactionState } from '@triplock/payments';
+import type { CircuitBreaker, Unknown } from '@triplock/provider';
+import type { CrashPoints, Logger, SealingKeys, Slots } from '@triplock/runtime';
 import type { DeadLetters } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
 import type { PostPayments } from './batch/posting.ts';
-import type { Providers } from './providers.ts';
 
 /** What all of the worker stands on; `main.ts` makes one. */
 export type Worker = {
@@ -26,6 +25,32 @@ export type Worker = {
   crashPoints: CrashPoints;
   logger: Logger;
 };
+
+/**
+ * One of the providers, with all that is its own: while it is away, slow or full, nothing of
+ * another's waits.
+ */
+export type AskedProvider = {
+  name: ProviderName;
+  provider: CircuitBreaker;
+  /** How many transactions are at it at once, for batches and the resolver together. */
+  slots: Slots;
+  /** Of what is at it, what its batch did not wait for to the end. */
+  outlasting: Set<Promise<unknown>>;
+};
+
+/** The providers of a worker. */
+export type Providers = {
+  /** Every one of the list, also one that this worker has no settings for. */
+  all: readonly AskedProvider[];
+  /** Those of them at which this system charges. */
+  offered: readonly AskedProvider[];
+  /** By the name on a row; of one that left the list nothing can be asked. */
+  named(name: ProviderName): AskedProvider;
+};
+
+/** A worker that is about to ask one of its providers. */
+export type WorkerAt = Worker & AskedProvider;
 
 /** Limits of the worker, by its settings; times in milliseconds. */
 export type WorkerLimits = {

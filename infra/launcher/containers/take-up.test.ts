@@ -7,6 +7,7 @@ import { storeNamed } from '@triplock/claim-stores';
 import { claimStores } from '../choices.ts';
 import { cloneFolder, createHome, homeAt } from '../home.ts';
 import { declarations } from '../services.ts';
+import { providerNamed, providerNames } from '@triplock/providers';
 import { leaveDead } from '../faults.ts';
 import { readState, writeState } from '../session.ts';
 import { fakeEngine } from '../test/containers.ts';
@@ -21,7 +22,12 @@ const insidePorts = {
   ...Object.fromEntries(
     declarations.map(({ name, ports }) => [name, ports.map(({ inside }) => inside).sort()]),
   ),
-  'stripe-simulator': [8095],
+  ...Object.fromEntries(
+    providerNames.map((name) => {
+      const { simulator } = providerNamed(name);
+      return [simulator.name, [simulator.port.inside]];
+    }),
+  ),
   catcher: [8090],
   redis: [6379],
   kafka: [9092],

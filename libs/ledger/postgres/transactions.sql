@@ -80,9 +80,9 @@ ORDER BY currency
 -- length.
 -- A row: it is stored, with the version the payment has now. No row: the payment is final, of
 -- another version, has an intent already, is another provider's, or another transaction holds it:
--- that intent must not be confirmed. Whoever has to know which takes the row's lock first. The kind, which never changes,
--- is compared where the row is locked: payments have indexes of their own, by which the planner
--- would read them all on a table that was never analysed.
+-- that intent must not be confirmed. Whoever has to know which takes the row's lock first. The
+-- kind, which never changes, is compared where the row is locked: payments have indexes of their
+-- own, by which the planner would read them all on a table that was never analysed.
 WITH asked AS (
   SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[])
     AS asked (txn_id, version, provider, intent_id)

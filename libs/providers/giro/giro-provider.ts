@@ -62,7 +62,7 @@ export const giroProvider = {
     workspace: 'libs/providers/giro/simulator',
     prefix: 'GIRO_SIMULATOR',
     memoryMiB: 512,
-    containerMiB: 192,
+    containerMiB: 128,
     port: { usual: 18_097, variable: 'TRIPLOCK_GIRO_PORT', inside: 8_097 },
   },
   // A bank has no test account that a developer could have for the asking.

@@ -26,7 +26,7 @@ const retryMsMax = 5_000;
 /** What the bank lists each kind under; it has no disputes. */
 const lists = { intent: 'transfers', charge: 'bookings', refund: 'refunds' } as const;
 
-/** The bank's own transfers, bookings and refunds, newest first; what it has answered is in them. */
+/** The bank's own transfers, bookings and refunds, newest first, with all that it has answered. */
 export function openGiroJournal(options: GiroJournalOptions): ProviderJournal {
   const { requestsPerSecondMax, pageMax: limit = 100 } = options;
   const ask = patiently(openBank(options), requestsPerSecondMax);

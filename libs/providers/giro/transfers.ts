@@ -22,15 +22,9 @@ export function transactionOf(id: string): TxnId | undefined {
   return parts.length === 0 ? undefined : (parts.join('-') as TxnId);
 }
 
-export const transferStatuses = [
-  'prepared',
-  'released',
-  'settled',
-  'returned',
-  'cancelled',
-] as const;
+const transferStatuses = ['prepared', 'released', 'settled', 'returned', 'cancelled'] as const;
 
-/** A transfer: it moves nothing before it is released, and is then settled or returned, for good. */
+/** A transfer: it moves nothing before it is released; then it is settled or returned, for good. */
 export type Transfer = {
   id: string;
   status: (typeof transferStatuses)[number];

@@ -99,7 +99,7 @@ export type KeySetting = Listed[ListedProvider]['keys'][number];
 const keys = Object.values(listed).flatMap((each): readonly KeySetting[] => each.keys);
 
 /** What the setting is called that people who act at providers have of their own. */
-export function operatorKey<Name extends string>(setting: Name): `OPERATOR_${Name}` {
+function operatorKey<Name extends string>(setting: Name): `OPERATOR_${Name}` {
   return `OPERATOR_${setting}`;
 }
 

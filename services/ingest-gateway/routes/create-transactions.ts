@@ -92,8 +92,8 @@ function followUpOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
  * as the first request. Id and fingerprint are made from the request alone, so a retry at any
  * replica meets what this one left.
  *
- * @throws Problem for a charge that no provider here can ever make, and for outcomes that are none of
- * accepting.
+ * @throws Problem for a charge that no provider here can ever make, and for outcomes that are none
+ * of accepting.
  */
 async function create(
   gateway: Gateway,
@@ -120,11 +120,11 @@ async function create(
 }
 
 /**
- * Refuses what no provider here charges, or its own can never charge so much in this currency; as a
- * book transfer the same money is accepted. What only the provider can know (the account's country, the card's
- * network, its smallest charge) ends the payment as `failed`. A part to capture or to give back is
- * judged where its payment is, by the ledger's worker: a gateway accepts it without knowing the
- * payment's currency, and one request has one answer.
+ * Refuses what no provider here charges, or its own can never charge so much in this currency; as
+ * a book transfer the same money is accepted. What only the provider can know (the account's
+ * country, the card's network, its smallest charge) ends the payment as `failed`. A part to capture
+ * or to give back is judged where its payment is, by the ledger's worker: a gateway accepts it
+ * without knowing the payment's currency, and one request has one answer.
  *
  * @throws Problem that points at the field to change.
  */

@@ -7,8 +7,8 @@ import { carryOut } from '../kinds.ts';
 import { followUpOutcomes, type FollowUpOutcomeName } from '../kinds/outcomes.ts';
 import { chargePayment } from '../kinds/payment.ts';
 import type { AttemptOutcomeName, StuckReason } from '../metrics.ts';
-import { chargerOf, workerAt, type WorkerAt } from '../providers.ts';
-import type { AttemptOutcome, Stuck, Worker } from '../worker.ts';
+import { chargerOf, workerAt } from '../providers.ts';
+import type { AttemptOutcome, Stuck, Worker, WorkerAt } from '../worker.ts';
 
 /**
  * What the provider has to be asked for: it is pending in the ledger, by this worker or another.

@@ -1,5 +1,5 @@
 import { nextAttempt, type CaptureOutcome, type CaptureRequest } from '@triplock/provider';
-import type { WorkerAt } from '../providers.ts';
+import type { WorkerAt } from '../worker.ts';
 import { endAuthorization, type Closing } from './closing.ts';
 import type { CarryOut } from './follow-up.ts';
 

@@ -7,8 +7,7 @@ import {
 import type { Payment } from '@triplock/payments';
 import type { CaptureOutcome, IntentQuery, Unknown } from '@triplock/provider';
 import { settleFollowUp, type FollowUpToDo } from './follow-up.ts';
-import type { WorkerAt } from '../providers.ts';
-import type { AttemptOutcome } from '../worker.ts';
+import type { AttemptOutcome, WorkerAt } from '../worker.ts';
 
 /** What a kind that ends an authorisation has done for that. */
 export type Closing = {

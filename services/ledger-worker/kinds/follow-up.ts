@@ -1,6 +1,5 @@
 import type { ReservedFollowUp, SettleFollowUpRequest } from '@triplock/ledger';
-import type { WorkerAt } from '../providers.ts';
-import type { AttemptOutcome, Worker } from '../worker.ts';
+import type { AttemptOutcome, Worker, WorkerAt } from '../worker.ts';
 
 /**
  * A reserved refund, capture or cancellation, and whether the provider may have been asked for it

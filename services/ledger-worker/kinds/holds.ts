@@ -1,8 +1,7 @@
 import { canceledBy, type AuthorizeRequest } from '@triplock/ledger';
 import type { Payment, Settlement, TxnId } from '@triplock/payments';
 import type { IntentOutcome, Unknown } from '@triplock/provider';
-import type { WorkerAt } from '../providers.ts';
-import type { AttemptOutcome, Worker } from '../worker.ts';
+import type { AttemptOutcome, Worker, WorkerAt } from '../worker.ts';
 
 /** A pending card payment as it was read, and whose request it was. */
 export type CardPayment = { payment: Payment; traceparent: string };

@@ -21,8 +21,8 @@ import {
   wasLetGo,
   type CardPayment,
 } from './holds.ts';
-import { chargerOf, workerAt, type WorkerAt } from '../providers.ts';
-import type { AttemptOutcome, Worker } from '../worker.ts';
+import { chargerOf, workerAt } from '../providers.ts';
+import type { AttemptOutcome, Worker, WorkerAt } from '../worker.ts';
 
 /**
  * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between

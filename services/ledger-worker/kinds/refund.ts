@@ -1,6 +1,6 @@
 import type { ReservedFollowUp } from '@triplock/ledger';
 import { mayBeForgotten, type RefundAtProvider, type RefundRequest } from '@triplock/provider';
-import type { WorkerAt } from '../providers.ts';
+import type { WorkerAt } from '../worker.ts';
 import { settleFollowUp, type CarryOut, type FollowUpToDo } from './follow-up.ts';
 
 /**

@@ -43,9 +43,9 @@ import { openAhead, type AheadLimits } from '../batch/ahead.ts';
 import { paymentsHandler, reportRecords } from '../batch/consumer.ts';
 import { workerMetrics } from '../metrics.ts';
 import { openPosting } from '../batch/posting.ts';
-import { askedAt, type Providers } from '../providers.ts';
+import { askedAt } from '../providers.ts';
 import { resolverPass, resolvingsOf } from '../resolver.ts';
-import type { Worker, WorkerLimits } from '../worker.ts';
+import type { Worker, WorkerLimits, Providers } from '../worker.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
