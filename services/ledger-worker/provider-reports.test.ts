@@ -262,7 +262,7 @@ test('what is forged, unsigned, old, too large or not ours is refused or ignored
     [400, url, { ...genuine, body: `${genuine.body} ` }],
     [400, url, aWebhook(intentId, { by: 'whsec_other' })],
     [400, url, aWebhook(intentId, { ageSeconds: 301 })],
-    [400, url, aWebhook(intentId, { ageSeconds: -301 })],
+    [400, url, aWebhook(intentId, { ageSeconds: -400 })],
     [400, url, aWebhook(intentId, { body: 'null' })],
     [413, url, { ...genuine, body: ' '.repeat(bodyBytesMax + 1) }],
     [404, url.replace('/stripe/', '/other/'), genuine],
@@ -285,7 +285,7 @@ test('what is forged, unsigned, old, too large or not ours is refused or ignored
   assert.ok(ignored! >= 1);
 
   // Its content is not believed either: the customer has not acted.
-  const believed = await fetch(url, aWebhook(intentId, { by: 'whsec_before' }));
+  const believed = await fetch(url, aWebhook(intentId, { by: 'whsec_before_it' }));
   assert.equal(believed.status, 200);
   await eventually(async () => {
     const [row] = await owner.query<{ version: number; state: string }>(

@@ -299,13 +299,13 @@ test('what was held and let go before the ledger noted either ends canceled, by 
       const { state, failure_code: code } = await rowOf(payment);
       assert.deepEqual([state, code], ['canceled', 'payment_canceled']);
     }
+    const [row] = await owner.query<{ state: string }>(
+      'SELECT state FROM ledger.transactions WHERE txn_id = $1',
+      [cancellation.txnId],
+    );
+    assert.equal(row?.state, 'succeeded');
     return true;
   });
-  const [row] = await owner.query<{ state: string }>(
-    'SELECT state FROM ledger.transactions WHERE txn_id = $1',
-    [cancellation.txnId],
-  );
-  assert.equal(row?.state, 'succeeded');
 });
 
 test('a customer who gives up ends the payment at once, with the reason', async (context) => {

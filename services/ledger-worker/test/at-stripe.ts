@@ -87,7 +87,7 @@ export function refundingAt(stripe: () => TestStripe) {
 }
 
 /** The secret of the simulator's webhooks. */
-const secret = 'whsec_test';
+const secret = 'whsec_test_secret';
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 /** Serves Stripe's webhooks on a port of its own, which it returns. */
@@ -95,7 +95,7 @@ export async function serve(context: TestContext, worker: Worker, resolver: Loop
   const port = await freePort();
   const given = {
     STRIPE_API_KEY: 'sk_test_any',
-    STRIPE_WEBHOOK_SECRETS: `${secret},whsec_before`,
+    STRIPE_WEBHOOK_SECRETS: `${secret},whsec_before_it`,
   };
   const settings = readSettings(given, { ...providerSettings, ...reportSettings });
   const resolvers: Resolvers = { wake: () => resolver.wake(), stop: () => resolver.stop() };
