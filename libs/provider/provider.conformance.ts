@@ -44,9 +44,17 @@ export type ProviderUnderTest = {
   advanceMs(ms: number): Promise<void>;
 };
 
-/** The promises that a provider and its journal make, whoever they are. */
-export function providerConformance(open: () => Promise<ProviderUnderTest>): void {
+/**
+ * The promises that a provider and its journal make, whoever they are.
+ *
+ * @param traits whether a customer may have to act, as most providers' have.
+ */
+export function providerConformance(
+  open: () => Promise<ProviderUnderTest>,
+  traits = { customersAct: true },
+): void {
   suite('charges', () => charges(open));
+  if (traits.customersAct) suite('customers', () => customers(open));
   suite('what is not known', () => unknownOutcomes(open));
   suite('refunds', () => refunds(open));
   suite('the journal', () => journal(open));
@@ -180,17 +188,6 @@ function charges(open: Open): void {
     assert.equal(created.outcome, 'refused');
   });
 
-  test('a customer who has to act is waited for, until the intent is cancelled', async (context) => {
-    const under = await open();
-    const { needsCustomer } = under.methods;
-    if (needsCustomer === undefined) return context.skip('nobody ever has to act');
-    const { intent, outcome } = await charge(under, needsCustomer);
-    assert.ok(outcome.outcome === 'waiting' && outcome.waitsFor === 'customer' && outcome.action);
-    const cancelled = await under.provider.cancelIntent(intent);
-    assert.equal(failureCode(cancelled), 'authentication_required');
-    assert.deepEqual(await amountsCharged(under), []);
-  });
-
   test('an intent that was cancelled before it was confirmed charges nobody ever', async () => {
     const under = await open();
     const intent = await prepare(under);
@@ -203,6 +200,19 @@ function charges(open: Open): void {
     const under = await open();
     const { intent, outcome } = await charge(under);
     assert.deepEqual(await under.provider.cancelIntent(intent), outcome);
+  });
+}
+
+function customers(open: Open): void {
+  test('a customer who has to act is waited for, until the intent is cancelled', async () => {
+    const under = await open();
+    const { needsCustomer } = under.methods;
+    assert.ok(needsCustomer !== undefined);
+    const { intent, outcome } = await charge(under, needsCustomer);
+    assert.ok(outcome.outcome === 'waiting' && outcome.waitsFor === 'customer' && outcome.action);
+    const cancelled = await under.provider.cancelIntent(intent);
+    assert.equal(failureCode(cancelled), 'authentication_required');
+    assert.deepEqual(await amountsCharged(under), []);
   });
 }
 

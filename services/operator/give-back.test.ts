@@ -85,7 +85,7 @@ test('nothing is given back of what is pending, is unknown, or moved nothing', a
   const early = await giveBack(pending.txnId, '--yes');
   assert.deepEqual([early.code, /is pending/.test(early.stderr)], [1, true], early.stderr);
   const unknown = await giveBack(aCardPayment().txnId, '--yes');
-  assert.deepEqual([unknown.code, /no card payment/.test(unknown.stderr)], [1, true]);
+  assert.deepEqual([unknown.code, /no payment of this ledger/.test(unknown.stderr)], [1, true]);
   const intentId = await anIntent(failed, { capture_method: 'manual' });
   await fetch(`${stripe.url}/v1/payment_intents/${intentId}/cancel`, {
     method: 'POST',
