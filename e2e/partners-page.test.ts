@@ -86,13 +86,14 @@ test('every snippet of the page for partners does what the page says, in each la
     '"balance"',
     '"webhook_secret"',
     '"refunds only"',
+    '"payto://iban/',
   ]) {
     assert.ok(printed.includes(shown), `${shown} is not in ${printed}`);
   }
   assert.ok(!printed.includes('"code"'), printed);
   type List = { data: { id: string }[] };
   const list = async (path: string) => JSON.parse((await send({ path })).body) as List;
-  assert.equal((await list('/v1/payments')).data.length, 1);
+  assert.equal((await list('/v1/payments')).data.length, 2);
   const endpoints = (await list('/v1/webhook-endpoints')).data;
   assert.equal(endpoints.length, 1, 'the other was deleted');
   // Its server ends with this test: its webhooks would be tried for a day, under later tests.
