@@ -132,7 +132,7 @@ export const paymentSchema = Type.Object(
         { name: Type.String(), charge_id: Type.String() },
         {
           additionalProperties: false,
-          description: 'who charged, and its id of the charge; cards only',
+          description: 'who charged, and its id of the charge; none of a book transfer',
         },
       ),
     ),

@@ -17,8 +17,8 @@ const createPayment: FastifySchema = {
     'Takes effect once per key. Repeat it with the same key and body as often as you like: the ' +
     'answer is the same, byte for byte, with `Idempotency-Replayed: true`. What looks like the ' +
     'number of a payment card, or is named as its security code, is refused and not kept. With a ' +
-    '`payment_method`, so is a currency that the provider does not charge cards in, and an amount ' +
-    'that its unit does not have (KWD takes multiples of 10, MGA of 100).',
+    '`payment_method`, so is a currency that its provider does not charge in, an amount that its unit ' +
+    'does not have (by card KWD takes multiples of 10, MGA of 100), and what it has no use for.',
   headers: idempotencyKeyHeader('payment'),
   body: { $ref: 'PaymentRequest#' },
   response: {
