@@ -45,7 +45,8 @@ export type ProviderDeclaration<Own extends SettingsTable = SettingsTable> = {
   keys: readonly (keyof Own & string)[];
   /**
    * Whether a payment method is one of its own, by its form alone: the form is what chooses the
-   * provider, so no two take the same.
+   * provider, so no two take the same, and none ever takes what was another's. A row that a restore
+   * lost is posted anew by it, and whoever has charged it has to be asked.
    */
   takes(paymentMethod: string): boolean;
   /**
