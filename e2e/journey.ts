@@ -25,7 +25,7 @@ Exit code 1 when more files run than may, or when docs/journey.md names a step t
 `;
 
 /** Most files that one payment may run through; who reaches it merges what is one subject. */
-const limits: Readonly<Record<PaymentKind, number>> = { transfer: 58, card: 72 };
+const limits: Readonly<Record<PaymentKind, number>> = { transfer: 58, card: 73 };
 
 /** Left out: each runs by the clock whether somebody pays or not. */
 const loops: readonly string[] = [
@@ -44,6 +44,8 @@ const loops: readonly string[] = [
   'services/ingest-gateway/accept/unposted.ts',
   // Follows the connections of every port, those of the readiness probes too.
   'libs/runtime/http-connections.ts',
+  // Measures what is still to be delivered, and removes what was kept for long enough.
+  'services/partner-notifier/upkeep.ts',
   // Looks for what nobody tells the notifier of: webhooks due again, endpoints that were set.
   'services/partner-notifier/main.ts',
 ];

@@ -30,33 +30,37 @@ export type ServiceEndpoint = {
   metrics: string;
 };
 
+/** Each provider's interface, or its simulator's, by the provider's name. */
+type ProviderUrls = Readonly<Record<ListedProvider, string>>;
+
 /** Where the whole system of a home answers. */
-export type Endpoints = PartEndpoints & {
-  mode: Mode;
-  /** The first replica's. */
-  gateway: string;
-  gateways: string[];
-  /**
-   * Each provider's interface, or its simulator's, and where it, or whoever forges it, may tell
-   * each worker something.
-   */
-  providers: Readonly<Record<ListedProvider, { url: string; webhooks: string[] }>>;
-  /** Where claims are kept. */
-  claims: ClaimStore;
-  /** Where the ledger and its outbox are kept. */
-  ledger: LedgerStore;
-  catcher: string;
-  /** The operators' console, for a browser on this machine. */
-  console?: string;
-  /** What breaks things for a console, where the home has it; behind a token of its own. */
-  agent?: { url: string; token: string };
-  /** What crash points, the simulator's controls and the catcher's want to be shown. */
-  controlToken: string;
-  partners: readonly PartnerCredentials[];
-  /** The database's URL as each role. */
-  databases: ProvisionedDatabase['roles'];
-  services: ServiceEndpoint[];
-};
+export type Endpoints = PartEndpoints &
+  ProviderUrls & {
+    mode: Mode;
+    /** The first replica's. */
+    gateway: string;
+    gateways: string[];
+    /**
+     * Each provider's interface, or its simulator's, and where it, or whoever forges it, may tell
+     * each worker something.
+     */
+    providers: Readonly<Record<ListedProvider, { url: string; webhooks: string[] }>>;
+    /** Where claims are kept. */
+    claims: ClaimStore;
+    /** Where the ledger and its outbox are kept. */
+    ledger: LedgerStore;
+    catcher: string;
+    /** The operators' console, for a browser on this machine. */
+    console?: string;
+    /** What breaks things for a console, where the home has it; behind a token of its own. */
+    agent?: { url: string; token: string };
+    /** What crash points, the simulator's controls and the catcher's want to be shown. */
+    controlToken: string;
+    partners: readonly PartnerCredentials[];
+    /** The database's URL as each role. */
+    databases: ProvisionedDatabase['roles'];
+    services: ServiceEndpoint[];
+  };
 
 /** Whether the services are up as well. */
 export function isWholeSystem(endpoints: Endpoints | PartEndpoints): endpoints is Endpoints {
@@ -95,6 +99,9 @@ export function systemEndpoints(
     mode: system.mode,
     gateway: gateways[0]!,
     gateways,
+    ...(Object.fromEntries(
+      system.accounts.map(({ provider, url }) => [provider, url]),
+    ) as ProviderUrls),
     providers: Object.fromEntries(
       system.accounts.map(({ provider, url }) => [
         provider,

@@ -1,3 +1,4 @@
+import { providerNames } from '@triplock/providers';
 import { type Endpoints, isWholeSystem } from '../endpoints.ts';
 import { startCommand } from '../home.ts';
 import { withoutPassword } from '../parts/part.ts';
@@ -31,6 +32,7 @@ const nothingUp = {
   kafka: null,
   postgres: null,
   pubsub: null,
+  ...Object.fromEntries(providerNames.map((name) => [name, null])),
   providers: null,
   partners: [],
   catcher: null,

@@ -247,7 +247,8 @@ export type Accepted = { payment: AcceptedPayment; traceparent: string; settledA
  */
 function postingOf(accepted: Accepted): Posting {
   const { payment, traceparent } = accepted;
-  const provider = providerOf(payment.details);
+  const { paymentMethod } = payment.details;
+  const provider = paymentMethod === undefined ? undefined : providerOf(payment.details);
   return provider === undefined ? bookTransferOf(accepted) : { payment, traceparent, provider };
 }
 
