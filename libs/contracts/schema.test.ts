@@ -10,7 +10,7 @@ const ofEach = (type: typeof ours | typeof theirs): TSchema[] => {
   return [
     String(),
     name,
-    Integer({ minimum: 1, maximum: 9 }),
+    Integer({ format: 'int64', minimum: 1, maximum: 9 }),
     Boolean(),
     Null(),
     Literal('payment'),
@@ -21,13 +21,18 @@ const ofEach = (type: typeof ours | typeof theirs): TSchema[] => {
     Object({}),
     Object({ name }, { additionalProperties: false }),
     Object({ only: Optional(name) }),
-    Object({ name, again: Optional(name), size: Integer(), inner: Object({ name }) }),
+    Object({ name, again: Optional(name), size: Integer({ format: 'int32' }), inner: Object({ name }) }),
     Object({ copied: String({ ...Optional(name), description: 'another' }) }),
   ];
 };
 
 test("a schema is, key by key, what TypeBox's own constructor makes", () => {
   assert.deepEqual(ofEach(ours).map(asJson), ofEach(theirs).map(asJson));
+});
+
+test('a whole number has 64 bits, unless its schema says otherwise', () => {
+  assert.deepEqual(ours.Integer(), { type: 'integer', format: 'int64' });
+  assert.deepEqual(ours.Integer({ format: 'int32' }), { type: 'integer', format: 'int32' });
 });
 
 const asJson = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema));
