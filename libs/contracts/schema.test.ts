@@ -21,7 +21,12 @@ const ofEach = (type: typeof ours | typeof theirs): TSchema[] => {
     Object({}),
     Object({ name }, { additionalProperties: false }),
     Object({ only: Optional(name) }),
-    Object({ name, again: Optional(name), size: Integer({ format: 'int32' }), inner: Object({ name }) }),
+    Object({
+      name,
+      again: Optional(name),
+      size: Integer({ format: 'int32' }),
+      inner: Object({ name }),
+    }),
     Object({ copied: String({ ...Optional(name), description: 'another' }) }),
   ];
 };
