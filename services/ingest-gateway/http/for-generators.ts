@@ -59,21 +59,26 @@ function tagOf(path: string): string {
 }
 
 /**
- * An array that holds a thing once says it in words: as a set of enums it compiles in no client
- * that openapi-generator makes for Python.
+ * In words that mean the same to whoever checks a value, and that clients compile with and obey:
+ *
+ * - An array that holds a thing once says it in its description: as a set of enums it compiles in
+ *   no client that openapi-generator makes for Python.
+ * - The one value that a field may have is an enum of one: ogen sends a `const` always, also where
+ *   the field is optional and nobody set it, so that every payment asks for a later capture.
  */
 function rewritten(part: unknown): unknown {
   if (Array.isArray(part)) return part.map(rewritten);
   if (typeof part !== 'object' || part === null) return part;
-  const { uniqueItems, ...fields } = part as Record<string, unknown>;
+  const { uniqueItems, const: only, ...fields } = part as Record<string, unknown>;
   const described = Object.fromEntries(
     Object.entries(fields).map(([name, field]) => [name, rewritten(field)]),
   );
-  if (uniqueItems !== true) return described;
+  const said = only === undefined ? described : { ...described, enum: [only] };
+  if (uniqueItems !== true) return said;
   const { description } = described;
   const once = 'each of them once';
   return {
-    ...described,
+    ...said,
     description: typeof description === 'string' ? `${description}; ${once}` : once,
   };
 }

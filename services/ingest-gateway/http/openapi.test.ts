@@ -16,7 +16,9 @@ type Document = {
 test('the document shows the schema that validates', async () => {
   const document = JSON.parse(await describeGateway()) as Document;
   assert.equal(document.openapi, '3.1.0');
-  const schema: unknown = JSON.parse(JSON.stringify(paymentRequestSchema));
+  const text = JSON.stringify(paymentRequestSchema);
+  // The one value of a field, in the word that clients obey.
+  const schema: unknown = JSON.parse(text.replaceAll(/"const":("\w+")/g, '"enum":[$1]'));
   assert.deepEqual(document.components.schemas['PaymentRequest'], schema);
 });
 
@@ -53,15 +55,15 @@ test('every problem has one media type, and every other answer in JSON another',
   }
 });
 
-test('clients that are generated hold every amount, and each operation has its place', async () => {
+test('clients that are generated hold every amount, send what was set, and have a place for each call', async () => {
   const document = JSON.parse(await describeGateway()) as Document;
   const { paths } = document;
   for (const each of schemasIn(document)) {
-    const { type, format, uniqueItems, const: value } = each;
+    const { type, format, uniqueItems, const: only } = each;
     if (type === 'integer') assert.match(String(format), /^int(32|64)$/);
     assert.notEqual(type, 'null', 'of a field that is always null few generators make anything');
     assert.equal(uniqueItems, undefined, 'a set of enums compiles in few clients');
-    assert.ok(value === undefined || typeof value === 'string', 'a constant is a text');
+    assert.equal(only, undefined, 'a client of ogen sends a constant that nobody set');
   }
   const operations = Object.entries(paths).flatMap(([path, each]) =>
     Object.values(each).map(({ tags }): [string, string[]] => [path, tags]),
