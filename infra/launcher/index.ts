@@ -22,6 +22,8 @@ export {
 } from './faults.ts';
 export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
+export { findOpenApiGenerator, type OpenApiGenerator } from './parts/openapi-generator.ts';
+export { askVersion, findOnPath } from './parts/programs.ts';
 export {
   findRedisLine,
   nameServer,

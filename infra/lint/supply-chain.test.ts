@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { billOfProduction, findLoose, findSecrets, readAudit, readLock } from './supply-chain.ts';
-import type { Locked } from './licences/npm.ts';
+import { locksOf, type Locked } from './licences/npm.ts';
 import { workspaceFiles } from './workspace-files.ts';
 
 const sound: Locked = {
@@ -15,6 +15,9 @@ test('every package in the lock is known by its hash', () => {
   const lock = readLock();
   assert.ok(Object.keys(lock).length > 500);
   assert.deepEqual(findLoose(lock), []);
+  const apart = locksOf(workspaceFiles());
+  assert.ok(apart.length > 0);
+  assert.deepEqual(apart.flatMap(findLoose), []);
 });
 
 test('a package without a hash, or from elsewhere, is found', () => {

@@ -10,7 +10,7 @@ import {
   type FetchedLicences,
 } from './licences/fetched.ts';
 import { findFloating, thirdPartyImages } from './image-digests.ts';
-import { folderOf, type Lock, type Locked } from './licences/npm.ts';
+import { folderOf, locksOf, readLockFile, type Lock } from './licences/npm.ts';
 import { root, workspaceFiles } from './workspace-files.ts';
 
 // What comes from others is what we meant, may be used, and is not known to do harm; and nothing
@@ -23,11 +23,7 @@ const registry = 'https://registry.npmjs.org/';
 const sbomFile = '.triplock/sbom.cdx.json';
 
 export function readLock(): Lock {
-  const { packages } = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')) as {
-    packages: Lock;
-  };
-  const fetched = ([path, { link }]: [string, Locked]) => path.includes('node_modules/') && !link;
-  return Object.fromEntries(Object.entries(packages).filter(fetched));
+  return readLockFile(readFileSync(`${root}package-lock.json`, 'utf8'));
 }
 
 /** Entries that npm would take from elsewhere, or whatever they hold. */
@@ -164,7 +160,10 @@ function check(licences: FetchedLicences): boolean {
   const lacking = writeBill(lock);
   const advisories = askForAdvisories();
   const found = {
-    [`package-lock.json: ${Object.keys(lock).length} packages by hash`]: findLoose(lock),
+    [`package-lock.json: ${Object.keys(lock).length} packages by hash`]: [
+      lock,
+      ...locksOf(files),
+    ].flatMap(findLoose),
     [`images: ${images.length} by exact versions`]: findFloating(images),
     [`licences, of ${licences.found.length} that are fetched`]: findUnlicensed(licences),
     [`secrets: looked for in ${files.length} files`]: files.flatMap(({ path, text }) =>

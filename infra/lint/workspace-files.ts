@@ -23,9 +23,12 @@ export function workspaceFiles(from = root, folder = ''): WorkspaceFile[] {
     });
 }
 
-/** The folders that hold a package.json, the root not among them. */
+/** Packages of partners' programs, which are installed and compiled apart from the workspace. */
+const partners = 'e2e/clients/';
+
+/** The folders that hold a package.json of the workspace, the root not among them. */
 export function projectFolders(files: readonly WorkspaceFile[]): string[] {
   return files
-    .filter(({ path }) => path.endsWith('/package.json'))
+    .filter(({ path }) => path.endsWith('/package.json') && !path.startsWith(partners))
     .map(({ path }) => path.slice(0, -'/package.json'.length));
 }

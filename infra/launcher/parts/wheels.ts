@@ -22,7 +22,8 @@ export type PinnedWheel = {
   license: string;
   /** The Python that it is made for; nothing of it is run. */
   python: string;
-  files: Readonly<Partial<Record<Machine, WheelFile>>>;
+  /** `any` is for machines that have none of their own. */
+  files: Readonly<Partial<Record<Machine | 'any', WheelFile>>>;
 };
 
 type WheelFile = {
@@ -71,6 +72,21 @@ export const pinnedWheels = {
       },
     },
   },
+  openApiGenerator: {
+    name: 'openapi-generator-cli',
+    version: '7.26.0',
+    holds: 'openapi-generator 7.26.0',
+    license: 'Apache-2.0',
+    python: '3.12',
+    files: {
+      any: {
+        platform: 'any',
+        sha256: 'e6305fbbf91aa41b3b7fcd8bf2124880ab0bb9e32efad95b3dfe71f9313d856c',
+        program: 'openapi_generator_cli/openapi-generator.jar',
+        checksum: '3892d910be6875b0cca9f6af9cab5446b7993a8a57188110c27e0840b9de2e55',
+      },
+    },
+  },
 } as const satisfies Readonly<Record<string, PinnedWheel>>;
 
 /**
@@ -82,11 +98,12 @@ export const pinnedWheels = {
  */
 export async function programOfWheel(session: Session, wheel: PinnedWheel): Promise<string> {
   const machine: Machine = `${process.platform}-${process.arch}`;
-  const file = wheel.files[machine];
   const { name, version } = wheel;
+  const made = wheel.files[machine] === undefined ? 'any' : machine;
+  const file = wheel.files[made];
   if (file === undefined) throw new PartMissing(`${name} ${version} has no file for ${machine}`);
   const program = basename(file.program);
-  const entry = { name: `${name}-${version}-${machine}`, checksum: file.checksum };
+  const entry = { name: `${name}-${version}-${made}`, checksum: file.checksum };
   const folder = await cached(session, entry, async (filling) => {
     const python = await findPython();
     if (python === undefined) {

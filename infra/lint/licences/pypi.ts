@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkspaceFile } from '../workspace-files.ts';
@@ -18,10 +18,19 @@ export function wheelsOf(files: readonly WorkspaceFile[]): Wheel[] {
   return [...new Map(wheels.map((each) => [`${each.name}==${each.version}`, each])).values()];
 }
 
-/** Sources that have pip fetch something and name no version of it in these ways. */
+/** Lists of wheels, each by its version and hash, that programs of partners need. */
+function requirementsOf(files: readonly WorkspaceFile[]): WorkspaceFile[] {
+  return files.filter(({ path }) => path.endsWith('/requirements.txt'));
+}
+
+/** Sources that have pip fetch something and name no version of it in these ways, nor a list. */
 export function unreadOfPip(files: readonly WorkspaceFile[]): string[] {
+  const isKnown = (file: WorkspaceFile) =>
+    wheelsIn(file).length > 0 ||
+    (requirementsOf(files).length > 0 &&
+      /'--requirement',\s+'requirements\.txt'/.test(file.text()));
   return files
-    .filter((file) => fetchesByPip(file) && wheelsIn(file).length === 0)
+    .filter((file) => fetchesByPip(file) && !isKnown(file))
     .map(({ path }) => `${path}: it has pip fetch something, and no version of it is found`);
 }
 
@@ -50,6 +59,37 @@ export function wheelLicences(wheels: readonly Wheel[]): Licensed[] {
 }
 
 function metadataOf({ name, version }: Wheel): string {
+  return withPip(({ folder, python, download }) => {
+    download(`${name}==${version}`);
+    const file = readdirSync(folder).find((each) => each.endsWith('.whl'))!;
+    return python('-c', readMetadata, file);
+  });
+}
+
+/** The same of all wheels that the lists ask for on this machine: libraries, without a program. */
+export function requiredLicences(files: readonly WorkspaceFile[]): Licensed[] {
+  return requirementsOf(files).flatMap(({ text }) =>
+    withPip(({ folder, python, download }) => {
+      writeFileSync(join(folder, 'requirements.txt'), text());
+      download('--require-hashes', '--requirement', 'requirements.txt');
+      const wheels = readdirSync(folder).filter((each) => each.endsWith('.whl'));
+      return wheels.map((file) => {
+        // Of a wheel's name these two parts come first (Python's binary distribution format).
+        const [name = '', version = ''] = file.split('-');
+        return licenceOfWheel({ name, version }, python('-c', readMetadata, file));
+      });
+    }),
+  );
+}
+
+type Pip = {
+  folder: string;
+  python: (...words: string[]) => string;
+  /** Into the folder, wheels alone. */
+  download: (...words: string[]) => void;
+};
+
+function withPip<Result>(work: (pip: Pip) => Result): Result {
   const folder = mkdtempSync(join(tmpdir(), 'triplock-licences-'));
   const python = (...words: string[]): string => {
     const { status, error, stdout, stderr } = spawnSync('python3', words, {
@@ -57,15 +97,15 @@ function metadataOf({ name, version }: Wheel): string {
       encoding: 'utf8',
     });
     if (error !== undefined) throw new Error(`Python cannot be asked: ${error.message}`);
-    if (status !== 0) throw new Error(`pip does not get ${name}==${version}: ${stderr}`);
+    if (status !== 0) throw new Error(`python3 ${words.join(' ')}: ${stderr}`);
     return stdout;
   };
-  try {
+  const download = (...words: string[]) => {
     const quiet = ['--quiet', '--no-input', '--disable-pip-version-check'];
-    const wheel = ['--no-deps', '--only-binary=:all:', `${name}==${version}`];
-    python('-m', 'pip', 'download', ...quiet, ...wheel);
-    const file = readdirSync(folder).find((each) => each.endsWith('.whl'))!;
-    return python('-c', readMetadata, file);
+    python('-m', 'pip', 'download', ...quiet, '--no-deps', '--only-binary=:all:', ...words);
+  };
+  try {
+    return work({ folder, python, download });
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -83,6 +123,7 @@ const classifiers: Readonly<Record<string, string>> = {
   'License :: OSI Approved :: MIT License': 'MIT',
   'License :: OSI Approved :: Apache Software License': 'Apache-2.0',
   'License :: OSI Approved :: BSD License': 'BSD-3-Clause',
+  'License :: OSI Approved :: ISC License (ISCL)': 'ISC',
   'License :: OSI Approved :: GNU Affero General Public License v3': 'AGPL-3.0-only',
   'License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)': 'MPL-2.0',
 };
