@@ -3,6 +3,7 @@ import { UsageError, openTerminal } from '@triplock/command';
 import { ledgerStoreNames } from '@triplock/ledgers';
 import { checkHistory, readHistory, renderHistory } from '@triplock/inspect';
 import { chooseServers, proveServers, renderServers } from './prove/claims-servers.ts';
+import { chooseClients, clients, proveClients, renderClients } from './prove/clients.ts';
 import { proveGate } from './prove/gate.ts';
 import { chooseGenerators, proveGenerators } from './prove/generators.ts';
 import {
@@ -43,6 +44,10 @@ In words:
   claims-servers
             each server is taken from PATH, or fetched and compared with a pinned checksum, and goes
             on with what another left. One that cannot be had on this machine is named with the reason
+  clients   each is made by a pinned generator in a temporary folder, compiled, and pays an amount
+            beyond 32 bits, retries, refunds, lists, and verifies a webhook and a forged one with the
+            library of Standard Webhooks. One whose tools are not here (go, mvn, java, npm, python3)
+            is named with the reason
   gate      every test of \`npm test\` --times over, each time in another order, beside two busy
             loops, and the last time beside a second system of this machine
   two-at-once
@@ -62,7 +67,8 @@ code 1 when a promise failed or was not tried. Ctrl-C stops everything that was 
   --list       the campaigns, a line each
   --only LIST  only these, separated by commas: stores (${claimStores.join(', ')}), files of
                the campaign without .test.ts, or both; of claims-servers servers (redis-6.2, redis-7.0,
-               redis-8.2, valkey-9.1), suites (libs/claims/redis/redis-claims), or both
+               redis-8.2, valkey-9.1), suites (libs/claims/redis/redis-claims), or both; of
+               clients their names (${Object.keys(clients).join(', ')})
   --ledger ${ledgerStoreNames.join(' | ')}
                only with this ledger; with another than ${usualLedger} on the first claim store, unless
                --only names stores
@@ -73,7 +79,8 @@ code 1 when a promise failed or was not tried. Ctrl-C stops everything that was 
                which hits every process all the same; of restore the first of its moments and fewer
                requests; of generators only the new piece's own tests;
                of two-at-once one time; of upgrade a smaller outbox and no way back; of claims-servers
-               the oldest and the newest, and libs/claims/redis alone
+               the oldest and the newest, and libs/claims/redis alone; of clients those in Python and
+               TypeScript
   --times N    of two-at-once and gate how often
   --from COMMIT
                of upgrade where it begins: the oldest commit with the baselines that are here,
@@ -83,7 +90,9 @@ code 1 when a promise failed or was not tried. Ctrl-C stops everything that was 
   --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, of
                two-at-once { ok, seconds, times, failed }, of claims-servers
                { ok, seconds, servers: [{ line, product, version, from, seconds, promises }],
-               notTried: [{ line, why }] }, of gate
+               notTried: [{ line, why }] }, of clients
+               { ok, seconds, clients: [{ client, by, seconds, failed? }],
+               notTried: [{ client, why }] }, of gate
                { ok, seconds, runs: [{ seed, beside, seconds, outcome, red? }] }, or of check
                { ok, over, judged, sums, findings: [{ check, about, ids, lines, why }], torn? }
   --help
@@ -131,6 +140,15 @@ await runCommand({
       const terminal = openTerminal({ json: values.json ?? false });
       const proof = await proveServers(chosen, { terminal, signal: interrupted() });
       for (const line of renderServers(proof)) terminal.line(line);
+      terminal.result(proof);
+      if (!proof.ok) process.exitCode = 1;
+      return;
+    }
+    if (words[0] === 'clients') {
+      const chosen = chooseClients({ only: values.only, short });
+      const terminal = openTerminal({ json: values.json ?? false });
+      const proof = await proveClients(chosen, { terminal, signal: interrupted() });
+      for (const line of renderClients(proof)) terminal.line(line);
       terminal.result(proof);
       if (!proof.ok) process.exitCode = 1;
       return;

@@ -123,7 +123,7 @@ async function runTests(
   try {
     // Its exit code is 1 when something is red, which the file tells in detail.
     const tell = (line: string) => void (endOfFile.test(line) && note(line));
-    const failed = await runIn(root, words, signal, tell).then(
+    const failed = await runIn(root, words, signal, { heard: tell }).then(
       () => undefined,
       (error: Error) => error.message,
     );

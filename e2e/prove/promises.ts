@@ -27,7 +27,7 @@ const campaigns = {
 export type Campaign = keyof typeof campaigns;
 
 /** Campaigns that run no files of e2e/ on a system of their own. */
-type Other = 'generators' | 'two-at-once' | 'claims-servers' | 'gate' | 'check';
+type Other = 'generators' | 'clients' | 'two-at-once' | 'claims-servers' | 'gate' | 'check';
 
 /** Every campaign by its name, those too that are not files of e2e/, and what it proves. */
 export const campaignLines = {
@@ -39,6 +39,7 @@ export const campaignLines = {
   sabotage: 'each guard taken away: duplicates escape, so the tests can be believed',
   upgrade: 'a system of an earlier commit, replaced by this one under load',
   'claims-servers': 'what is kept in Redis, on every line of Redis and Valkey',
+  clients: 'clients that eight generators make of the API, each paying at a running system',
   gate: 'every test over and over, in other orders, beside other work',
   check: 'judges a history that a run has written, by itself: prove -- check FILE',
 } as const satisfies Record<Campaign | Other, string>;

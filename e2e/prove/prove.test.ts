@@ -36,10 +36,11 @@ test('what a program prints is told line by line while it runs', async (t) => {
     }, 5);`;
   const told: string[] = [];
   const { signal } = new AbortController();
-  const printed = await runIn(folder, [process.execPath, '-e', program], signal, (line) => {
+  const heard = (line: string) => {
     told.push(line);
     writeFileSync(join(folder, 'heard'), '');
-  });
+  };
+  const printed = await runIn(folder, [process.execPath, '-e', program], signal, { heard });
   assert.deepEqual(told, ['✔ one', 'two']);
   assert.equal(printed, '✔ one\ntwo');
 });

@@ -54,12 +54,13 @@ export async function openScratchClone(signal: AbortSignal): Promise<ScratchClon
  * A process group of its own, so that an interruption ends all of it.
  *
  * @param heard is told each line that it prints on stdout as it goes.
+ * @param settings it is given beside this process's environment.
  */
 export function runIn(
   folder: string,
   words: readonly string[],
   signal: AbortSignal,
-  heard?: (line: string) => void,
+  { heard, settings }: { heard?: (line: string) => void; settings?: NodeJS.ProcessEnv } = {},
 ): Promise<string> {
   signal.throwIfAborted();
   const [program, ...rest] = words;
@@ -67,7 +68,7 @@ export function runIn(
   const { TRIPLOCK_E2E_HOME: _, TRIPLOCK_HOME: __, NODE_COMPILE_CACHE: ___, ...env } = process.env;
   const child = spawn(program!, rest, {
     cwd: folder,
-    env: { ...env, NX_DAEMON: 'false', CI: 'true' },
+    env: { ...env, NX_DAEMON: 'false', CI: 'true', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
