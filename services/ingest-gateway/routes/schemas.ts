@@ -7,6 +7,13 @@ type What = TransactionKind;
 /** The id in the path. */
 export const byId = { type: 'object', required: ['id'], properties: { id: txnIdSchema } };
 
+/**
+ * The header's two forms, as `parseIdempotencyKey` reads them without white space around: bare, or
+ * a structured-field string.
+ */
+const keyForms =
+  '^([!#-+\\--:<-~]([ -+\\--:<-~]{0,253}[!-+\\--:<-~])?|"([ !#-\\[\\]-~]|\\\\["\\\\]){1,255}")$';
+
 /** The header of every request that takes effect once per key. */
 export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery' | 'endpoint'): object {
   return {
@@ -15,6 +22,7 @@ export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery' | 'e
     properties: {
       'Idempotency-Key': {
         type: 'string',
+        pattern: keyForms,
         description:
           `Names the ${what}, once per partner: 1 to 255 printable ASCII characters, bare or as a ` +
           'quoted structured-field string (both are the same key). Quote one that has a comma or ' +
