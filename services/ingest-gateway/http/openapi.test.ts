@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { paymentRequestSchema } from '@triplock/contracts';
+import { parseIdempotencyKey, paymentRequestSchema } from '@triplock/contracts';
 import { eventTypes } from '@triplock/payments';
+import fc from 'fast-check';
 import { describeGateway } from '../routes/gateway-routes.ts';
 import { httpRequest, startEdge } from '../test/http-edge.ts';
 
@@ -82,6 +83,35 @@ function* schemasIn(part: unknown): Generator<Record<string, unknown>> {
   if ('type' in part) yield part;
   for (const each of Object.values(part)) yield* schemasIn(each);
 }
+
+test('the document allows those keys that are read, and no others', async () => {
+  const { paths } = JSON.parse(await describeGateway()) as {
+    paths: Record<
+      string,
+      { post: { parameters: { name: string; schema: { pattern: string } }[] } }
+    >;
+  };
+  const header = paths['/v1/payments']!.post.parameters.find(
+    ({ name }) => name === 'Idempotency-Key',
+  )!;
+  const allowed = new RegExp(header.schema.pattern, 'u');
+  const agrees = (line: string) =>
+    assert.equal(allowed.test(line), parseIdempotencyKey([line]).outcome === 'key', line);
+  const long = 'k'.repeat(255);
+  const whole = [
+    long,
+    `${long}k`,
+    `"${long}"`,
+    `"${long}k"`,
+    `"${'\\\\'.repeat(255)}"`,
+    '""',
+    '" "',
+  ];
+  for (const line of ['', ' ', 'a b', ' a\t', 'a"b', 'a,b', '"a,b"', 'a;b', '"a', '"a"b', ...whole])
+    agrees(line);
+  const unit = fc.constantFrom(...'ab"\\,; \t\u007f\u00e9');
+  fc.assert(fc.property(fc.string({ unit, maxLength: 8 }), agrees));
+});
 
 test('the document names every webhook, and where the gateway is', async () => {
   const { webhooks, servers } = JSON.parse(await describeGateway()) as Document;

@@ -8,11 +8,12 @@ type What = TransactionKind;
 export const byId = { type: 'object', required: ['id'], properties: { id: txnIdSchema } };
 
 /**
- * The header's two forms, as `parseIdempotencyKey` reads them without white space around: bare, or
- * a structured-field string.
+ * The header's two forms, as `parseIdempotencyKey` reads them: bare, or a structured-field string.
+ * White space around is no part of either.
  */
-const keyForms =
-  '^([!#-+\\--:<-~]([ -+\\--:<-~]{0,253}[!-+\\--:<-~])?|"([ !#-\\[\\]-~]|\\\\["\\\\]){1,255}")$';
+const bareKey = '[!#-+\\--:<-~]([ -+\\--:<-~]{0,253}[!-+\\--:<-~])?';
+const quotedKey = '"([ !#-\\[\\]-~]|\\\\["\\\\]){1,255}"';
+const keyForms = `^[ \\t]*(${bareKey}|${quotedKey})[ \\t]*$`;
 
 /** The header of every request that takes effect once per key. */
 export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery' | 'endpoint'): object {
