@@ -46,8 +46,9 @@ In words:
             on with what another left. One that cannot be had on this machine is named with the reason
   clients   each is made by a pinned generator in a temporary folder, compiled, and pays an amount
             beyond 32 bits, retries, refunds, lists, and verifies a webhook and a forged one with the
-            library of Standard Webhooks. One whose tools are not here (go, mvn, java, npm, python3)
-            is named with the reason
+            library of Standard Webhooks; schemathesis asks for what the document allows, and for
+            what it does not, and looks at each answer. One whose tools are not here (go, mvn, java,
+            npm, python3) is named with the reason
   gate      every test of \`npm test\` --times over, each time in another order, beside two busy
             loops, and the last time beside a second system of this machine
   two-at-once

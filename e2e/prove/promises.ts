@@ -39,7 +39,7 @@ export const campaignLines = {
   sabotage: 'each guard taken away: duplicates escape, so the tests can be believed',
   upgrade: 'a system of an earlier commit, replaced by this one under load',
   'claims-servers': 'what is kept in Redis, on every line of Redis and Valkey',
-  clients: 'clients that eight generators make of the API, each paying at a running system',
+  clients: 'clients that eight generators make of the API pay; whatever it allows is taken',
   gate: 'every test over and over, in other orders, beside other work',
   check: 'judges a history that a run has written, by itself: prove -- check FILE',
 } as const satisfies Record<Campaign | Other, string>;
