@@ -91,10 +91,12 @@ test('every snippet of the page for partners does what the page says, in each la
     assert.ok(printed.includes(shown), `${shown} is not in ${printed}`);
   }
   assert.ok(!printed.includes('"code"'), printed);
-  type List = { data: { id: string }[] };
+  type List = { data: { id: string; txn_id?: string; payment_method?: string }[] };
   const list = async (path: string) => JSON.parse((await send({ path })).body) as List;
   // It shows what is posted: the second was accepted a moment ago.
-  await eventually(async () => (await list('/v1/payments')).data.length === 2);
+  const transfer = await eventually(async () =>
+    (await list('/v1/payments')).data.find(({ payment_method: method }) => method !== undefined),
+  );
   const endpoints = (await list('/v1/webhook-endpoints')).data;
   assert.equal(endpoints.length, 1, 'the other was deleted');
   // Its server ends with this test: its webhooks would be tried for a day, under later tests.
@@ -139,4 +141,8 @@ test('every snippet of the page for partners does what the page says, in each la
       assert.ok(!output().includes('forged'), output());
     });
   }
+  // The bank settles later. What is told of it needs the endpoint: without, it would wait for one.
+  await eventually(async () =>
+    (await list('/v1/webhook-deliveries')).data.some(({ txn_id: of }) => of === transfer.id),
+  );
 });
