@@ -295,6 +295,8 @@ test('what was held and let go before the ledger noted either ends canceled, by 
   await eventually(async () => {
     await letTimePass();
     await worker.resolve();
+    // What was noted has woken the cancellation, long before the payment is looked at again.
+    await worker.resolve();
     for (const payment of payments) {
       const { state, failure_code: code } = await rowOf(payment);
       assert.deepEqual([state, code], ['canceled', 'payment_canceled']);
