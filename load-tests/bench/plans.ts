@@ -69,8 +69,10 @@ const root = resolve(import.meta.dirname, '../..');
 export function listStatements(): Statement[] {
   return Object.entries(schemas).flatMap(([folder, schema]) => {
     const files = globSync(`${folder}/**/*.sql`, { cwd: root });
-    // The audit's checks, and what services bring to them, read all there is.
-    const own = files.filter((file) => !/migrations\/|auditor\/checks\/|\/audit\//.test(file));
+    // The audit's checks, and what services and kinds bring to them, read all there is.
+    const own = files.filter(
+      (file) => !/migrations\/|auditor\/(?:checks|kinds)\/|\/audit\//.test(file),
+    );
     return own.flatMap((file) => {
       const of = basename(file, '.sql');
       const text = loadSql(pathToFileURL(join(root, file)).href, basename(file), columnLists);
