@@ -48,7 +48,6 @@ const schemas: Readonly<Record<string, string>> = {
  */
 const readsAll: Readonly<Record<string, string>> = {
   'transactions/isEmpty': 'looks at one row',
-  'provider-journal/asksAProvider': 'looks at one row',
   'provider-journal/findDoubtful': 'compares all cards with what the provider says of them',
   'provider-journal/findRefundsToReview':
     'looks for those of all refunds that were seen longest ago',
