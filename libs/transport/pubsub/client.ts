@@ -75,30 +75,36 @@ export type KeptClient<Client> = {
   close(): Promise<void>;
 };
 
+type Kept<Client> = { made: Promise<Client>; client?: Client };
+
 /** Keeps one client of a kind at a time. */
 export function keepClient<Client extends { close(): Promise<void> }>(
   make: () => Promise<Client>,
 ): KeptClient<Client> {
-  let current: Promise<Client> | undefined;
+  let current: Kept<Client> | undefined;
   return {
     get: () => {
       if (current === undefined) {
-        const made = make();
-        current = made;
-        // Whoever asked gets the error; the next one asks anew.
-        made.catch(() => {
-          if (current === made) current = undefined;
-        });
+        const next: Kept<Client> = { made: make() };
+        current = next;
+        next.made.then(
+          (client) => (next.client = client),
+          // Whoever asked gets the error; the next one asks anew.
+          () => {
+            if (current === next) current = undefined;
+          },
+        );
       }
-      return current;
+      return current.made;
     },
+    // Before anything is waited for: a call on a client that closes is never answered, and its
+    // library leaves a rejection that nobody handles.
     forget: async (client) => {
-      const kept = await current?.catch(() => undefined);
-      if (kept === client) current = undefined;
+      if (current?.client === client) current = undefined;
       await client.close();
     },
     close: async () => {
-      const kept = await current?.catch(() => undefined);
+      const kept = await current?.made.catch(() => undefined);
       await kept?.close();
     },
   };

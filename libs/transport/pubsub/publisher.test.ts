@@ -195,6 +195,16 @@ test('one client is made and kept until it is forgotten', async () => {
   assert.deepEqual(made, [{ closed: true }, { closed: true }]);
 });
 
+test('who asks while a client is being forgotten gets another one', async () => {
+  const kept = keepClient(failingMaker(0).make);
+  const first = await kept.get();
+  const forgotten = kept.forget(first);
+  const next = kept.get();
+  await forgotten;
+  assert.notEqual(await next, first);
+  await kept.close();
+});
+
 test('a client that could not be made is an error once, and the next one is made', async () => {
   const { make } = failingMaker(1);
   const kept = keepClient(make);
