@@ -8,6 +8,7 @@ export * from './http/validation.ts';
 export * from './http/webhook-delivery.ts';
 export * from './http/webhook-endpoint.ts';
 export * from './kinds/follow-up.ts';
+export type { KindContract } from './kinds/kind.ts';
 export * from './kinds.ts';
 export * from './kinds/payment.ts';
 export * from './kafka/accepted-record.ts';

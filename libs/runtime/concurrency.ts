@@ -250,6 +250,22 @@ export function openSharedReads<Key, Value>({ apartMs = 0 }: { apartMs?: number 
   };
 }
 
+/**
+ * The one way to do no more than so much in a second: resolves for one caller after the other, in
+ * their order, so that no more than so many begin in one.
+ */
+export function paceOf(perSecondMax: number): () => Promise<void> {
+  const apartMs = 1_000 / perSecondMax;
+  let nextMs = 0;
+  return async () => {
+    const nowMs = performance.now();
+    nextMs = Math.max(nextMs, nowMs);
+    const waitMs = nextMs - nowMs;
+    nextMs += apartMs;
+    if (waitMs > 0) await delay(waitMs);
+  };
+}
+
 /** Counts what each caller does, and says which one does too much. */
 export type RateLimiter = {
   /** Takes a token, or as many as what is asked for costs; more than a burst costs a burst. */

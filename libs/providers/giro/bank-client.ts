@@ -1,8 +1,8 @@
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { ProviderError, type Unknown } from '@triplock/provider';
+import { http } from '@triplock/runtime';
 
-// Imported, each of their exports is looked at, and behind one is the whole of `fetch`.
-const http = process.getBuiltinModule('node:http');
+// As `http` is had.
 const https = process.getBuiltinModule('node:https');
 
 /** Where the bank answers whom, and for how long it is waited for. */

@@ -9,6 +9,7 @@ import {
   type JournalStatus,
   type ProviderJournal,
 } from '@triplock/provider';
+import { paceOf } from '@triplock/runtime';
 import { openBank, type Bank, type BankAnswer, type BankOptions } from './bank-client.ts';
 import { isBooking, isRefund, isTransfer, transactionOf, type Booking } from './transfers.ts';
 
@@ -121,13 +122,7 @@ function common(
 
 /** So many requests begin in a second, and what may come right by itself is asked again. */
 function patiently(bank: Bank, perSecondMax: number): Ask {
-  let nextMs = 0;
-  const turn = async () => {
-    const nowMs = performance.now();
-    const waitMs = Math.max(0, nextMs - nowMs);
-    nextMs = Math.max(nextMs, nowMs) + 1_000 / perSecondMax;
-    if (waitMs > 0) await delay(waitMs);
-  };
+  const turn = paceOf(perSecondMax);
   return async (path) => {
     for (let retries = 0; ; retries += 1) {
       await turn();

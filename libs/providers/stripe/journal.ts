@@ -10,6 +10,7 @@ import type {
   ProviderJournal,
 } from '@triplock/provider';
 import { ProviderError } from '@triplock/provider';
+import { paceOf } from '@triplock/runtime';
 import { openClient, type StripeOptions } from './client.ts';
 import { fromStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';
@@ -270,20 +271,4 @@ function isTransient(error: unknown): boolean {
   const { StripeAPIError, StripeConnectionError, StripeRateLimitError } = stripePackage().errors;
   const transient = [StripeAPIError, StripeConnectionError, StripeRateLimitError];
   return transient.some((each) => error instanceof each);
-}
-
-/**
- * Resolves for one caller after the other, in their order, so that no more than so many begin in a
- * second.
- */
-function paceOf(perSecondMax: number): () => Promise<void> {
-  const apartMs = 1_000 / perSecondMax;
-  let nextMs = 0;
-  return async () => {
-    const nowMs = performance.now();
-    nextMs = Math.max(nextMs, nowMs);
-    const waitMs = nextMs - nowMs;
-    nextMs += apartMs;
-    if (waitMs > 0) await delay(waitMs);
-  };
 }

@@ -6,30 +6,31 @@ import { isDeepStrictEqual } from 'node:util';
  * openapi-typescript.
  */
 export function forGenerators<Document extends Described>(document: Document): Document {
-  const { paths, webhooks } = document;
-  const shared: Record<string, unknown> = { ...document.components.headers };
+  const { paths, components, ...others } = document;
+  const shared: Record<string, Header> = {};
   for (const [path, operations] of Object.entries(paths)) {
     for (const operation of Object.values(operations)) {
       operation.tags = [tagOf(path)];
       for (const { headers = {} } of Object.values(operation.responses)) {
         for (const [name, header] of Object.entries(headers)) {
-          headers[name] = asComponent(name, header, shared);
+          headers[name] = asComponent(name, header as Header, shared);
         }
       }
     }
   }
   // A partner answers them and never sends them: clients that have them as calls do not compile.
-  for (const { post } of Object.values(webhooks)) post['x-internal'] = true;
-  const components = { ...document.components, headers: shared };
-  return rewritten({ ...document, components }) as Document;
+  for (const { post } of Object.values(others.webhooks)) post['x-internal'] = true;
+  const withHeaders = { ...components, headers: shared };
+  return rewritten({ ...others, components: withHeaders, paths }) as Document;
 }
 
 /** What of a document is read or changed here. */
 export type Described = {
   paths: Record<string, Record<string, Operation>>;
   webhooks: Record<string, { post: Record<string, unknown> }>;
-  components: { headers?: Record<string, unknown> };
+  components: object;
 };
+type Header = { schema: unknown };
 type Operation = {
   tags?: string[];
   responses: Record<string, { headers?: Record<string, unknown> }>;
@@ -39,12 +40,10 @@ type Operation = {
  * A reference to the header, which is defined once: an inline one of several answers becomes
  * several types of one name. Headers that differ in words alone, as `Location` does, are one.
  */
-function asComponent(name: string, header: unknown, shared: Record<string, unknown>): unknown {
-  if (typeof header === 'object' && header !== null && '$ref' in header) return header;
+function asComponent(name: string, header: Header, shared: Record<string, Header>) {
   const component = name.replaceAll('-', '');
-  const known = shared[component] as { schema: unknown } | undefined;
-  if (known === undefined) shared[component] = header;
-  else if (!isDeepStrictEqual(known.schema, (header as { schema: unknown }).schema)) {
+  const known = (shared[component] ??= header);
+  if (!isDeepStrictEqual(known.schema, header.schema)) {
     throw new Error(`the header ${name} is of two forms: give one of them another name`);
   }
   return { $ref: `#/components/headers/${component}` };

@@ -155,19 +155,12 @@ const requestIdHeader = {
 };
 
 /** Adds to every answer the header that all of them have. */
-function withRequestId({ paths, components, ...document }: Described): Described {
-  const operations = Object.values(paths).flatMap((path) => Object.values(path));
+function withRequestId(document: Described): Described {
+  const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
   for (const answer of operations.flatMap(({ responses }) => Object.values(responses))) {
-    answer.headers = {
-      'Request-Id': { $ref: '#/components/headers/RequestId' },
-      ...answer.headers,
-    };
+    answer.headers = { 'Request-Id': requestIdHeader, ...answer.headers };
   }
-  return {
-    ...document,
-    components: { ...components, headers: { RequestId: requestIdHeader } },
-    paths,
-  };
+  return document;
 }
 
 /** The document as text, the way it is served and checked in. */

@@ -1,4 +1,4 @@
-import { responseVersion, transactionContracts } from '@triplock/contracts';
+import { responseVersion, transactionContracts, type KindContract } from '@triplock/contracts';
 import {
   deriveTxnId,
   fingerprint,
@@ -43,14 +43,29 @@ export function accepting(gateway: Gateway, kind: TransactionKind) {
   };
 }
 
-/** @throws Problem when the key or the body is not valid, or could be a card's number. */
 function paymentOf(request: FastifyRequest, kind: PaymentKind): Transaction {
+  return askedOf(request, { kind, path: `/v1/${kind}s`, contract: transactionContracts[kind] });
+}
+
+/** @throws Problem when the path names no payment, and as {@link askedOf} does. */
+function followUpOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
+  const { id: paymentId } = request.params as { id: string };
+  if (!isTxnId(paymentId)) throw notFound('payment');
+  const path = `/v1/payments/${paymentId}/${kind}s`;
+  const contract = transactionContracts[kind];
+  return { ...askedOf(request, { kind, path, contract }), paymentId };
+}
+
+/** @throws Problem when the key or the body is not valid, or could be a card's number. */
+function askedOf<Kind extends TransactionKind, Details>(
+  request: FastifyRequest,
+  { kind, path, contract }: { kind: Kind; path: string; contract: Validating<Details> },
+) {
   const key = readKey(request);
-  const validated = transactionContracts[kind].validate(request.body as JsonValue | undefined);
+  const validated = contract.validate(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   refuseCardData(request, validated.body);
   const { partnerId } = request;
-  const path = `/v1/${kind}s`;
   return {
     kind,
     txnId: deriveTxnId(kind, partnerId, key),
@@ -63,28 +78,7 @@ function paymentOf(request: FastifyRequest, kind: PaymentKind): Transaction {
   };
 }
 
-/** @throws Problem when the path, the key or the body is not one, or could be a card's number. */
-function followUpOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
-  const { id: paymentId } = request.params as { id: string };
-  if (!isTxnId(paymentId)) throw notFound('payment');
-  const key = readKey(request);
-  const validated = transactionContracts[kind].validate(request.body as JsonValue | undefined);
-  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
-  refuseCardData(request, validated.body);
-  const { partnerId } = request;
-  const path = `/v1/payments/${paymentId}/${kind}s`;
-  return {
-    kind,
-    txnId: deriveTxnId(kind, partnerId, key),
-    partnerId,
-    key,
-    fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),
-    responseVersion,
-    acceptedAt: new Date(),
-    paymentId,
-    details: validated.details,
-  };
-}
+type Validating<Details> = Pick<KindContract<Details>, 'validate'>;
 
 /**
  * Accepts what a route has read, once per key, and answers. Nothing is written before
