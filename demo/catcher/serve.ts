@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
+  bodyWithin,
   createBoundedServer,
   explainListenError,
   quickLimits,
@@ -51,7 +52,7 @@ async function answer(catcher: CatcherState, request: IncomingMessage): Promise<
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://catcher');
   const [, partner] = /^\/hooks\/([^/]+)$/.exec(pathname) ?? [];
   if (request.method === 'POST' && partner !== undefined) {
-    const body = await readText(request);
+    const body = (await bodyWithin(request, bodyBytesMax))?.toString('utf8');
     if (body === undefined) return { status: 413 };
     return { status: receiveWebhook(catcher, { partner, headers: request.headers, body }) };
   }
@@ -94,17 +95,6 @@ function order({ secrets, behaviour }: CatcherState, query: URLSearchParams): An
   }
   behaviour.order({ partner, status, times });
   return { status: 200, body: { partner, status, times } };
-}
-
-async function readText(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bodyBytesMax) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
+  bodyWithin,
   createBoundedServer,
   explainListenError,
   quickLimits,
@@ -73,7 +74,7 @@ async function answer(
     case 'GET /state':
       return { status: 200, body: { job: jobs.last() ?? null, processes: breakable(home) } };
     case 'POST /jobs': {
-      const order = orderIn(await readText(request));
+      const order = orderIn((await bodyWithin(request, bodyBytesMax))?.toString('utf8'));
       if (typeof order === 'string') return { status: 400, body: { error: order } };
       const begun = jobs.begin(order);
       if (begun.outcome === 'begun') return { status: 202, body: { job: begun.job } };
@@ -213,17 +214,6 @@ function tellEvents({ jobs, home }: Agent, response: ServerResponse): void {
   });
   tell({ job: jobs.last() ?? null });
   look();
-}
-
-async function readText(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bodyBytesMax) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function send(response: ServerResponse, { status, body }: Answer): void {

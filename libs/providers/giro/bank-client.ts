@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { ProviderError, type Unknown } from '@triplock/provider';
-import { http } from '@triplock/runtime';
+import { bodyWithin, http } from '@triplock/runtime';
 
 // As `http` is had.
 const https = process.getBuiltinModule('node:https');
@@ -65,14 +65,9 @@ function answerTo(request: ClientRequest, body: string | undefined): Promise<Inc
 }
 
 async function wholeBody(response: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > answerBytesMax) throw new Error('an answer that is too long');
-    chunks.push(chunk);
-  }
-  return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  const body = await bodyWithin(response, answerBytesMax);
+  if (body === undefined) throw new Error('an answer that is too long');
+  return JSON.parse(body.toString('utf8'));
 }
 
 /**

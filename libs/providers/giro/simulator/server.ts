@@ -1,6 +1,12 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createGuardedServer, quickLimits, refusedControl, refusedVisit } from '@triplock/runtime';
+import {
+  bodyWithin,
+  createGuardedServer,
+  quickLimits,
+  refusedControl,
+  refusedVisit,
+} from '@triplock/runtime';
 import { listNames, type Books, type ListName, type Outcome } from './books.ts';
 
 /** Where it listens, and what whoever breaks it on purpose has to show. */
@@ -264,15 +270,10 @@ const bodyBytesMax = 64 * 1_024;
 
 /** @throws for what is no JSON object. */
 async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bodyBytesMax) throw new Error('too large');
-    chunks.push(chunk);
-  }
-  if (bytes === 0) return {};
-  const body: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  const bytes = await bodyWithin(request, bodyBytesMax);
+  if (bytes === undefined) throw new Error('too large');
+  if (bytes.length === 0) return {};
+  const body: unknown = JSON.parse(bytes.toString('utf8'));
   if (typeof body !== 'object' || body === null) throw new Error('expected a JSON object');
   return body as Record<string, unknown>;
 }
