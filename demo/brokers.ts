@@ -6,8 +6,11 @@ import type { System } from './system.ts';
 /** How far the ledger workers are in one partition, or in all of them together. */
 export type Offsets = ReadonlyMap<number, bigint>;
 
+/** What of a system its brokers are asked with. */
+type Brokers = Pick<System, 'kafka' | 'names'>;
+
 /** Offsets that the workers' group has committed; 0 where it never did. */
-export function committedOffsets({ kafka, names }: System): Promise<Offsets> {
+export function committedOffsets({ kafka, names }: Brokers): Promise<Offsets> {
   return withAdmin(kafka, async (admin) => {
     const { acceptedTopic } = names;
     const groupId = names.groups['ledger-worker'];
@@ -17,7 +20,7 @@ export function committedOffsets({ kafka, names }: System): Promise<Offsets> {
 }
 
 /** The offset after the last record of each partition. */
-export function endOffsets({ kafka, names }: System): Promise<Offsets> {
+export function endOffsets({ kafka, names }: Brokers): Promise<Offsets> {
   return withAdmin(kafka, async (admin) =>
     toOffsets(await admin.fetchTopicOffsets(names.acceptedTopic)),
   );

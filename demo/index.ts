@@ -1,3 +1,4 @@
+export { committedOffsets, endOffsets, havePassed } from './brokers.ts';
 export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
 export { openShop } from './saga/shop.ts';
 export { askAdmin, sumSeries } from './services.ts';

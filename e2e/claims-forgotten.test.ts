@@ -6,7 +6,7 @@ import { askAgain, sendMixed } from './mixed-load.ts';
 import { stormLoadOf, tookEffectOnce } from './storms.ts';
 import { recordRun } from './test/history.ts';
 import { type Answer, insist, newKey } from './test/partner.ts';
-import { home, onTheSystem } from './test/system.ts';
+import { allPosted, home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 
@@ -36,6 +36,8 @@ test('after such a loss with the workers paused, answers wait for the ledger and
   const workers = on.system.services.filter((each) => each.name.startsWith('ledger-worker'));
   const key = newKey('paused');
   let first: Answer;
+  // The loss above has the gateways wait for what was accepted before it, in the key's partition.
+  await allPosted(on.system);
   try {
     for (const worker of workers) await pauseProcess({ home, name: worker.name });
     first = await insist(() => on.acme.pay(key, body));

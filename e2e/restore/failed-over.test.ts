@@ -7,7 +7,7 @@ import { followArrivals } from '../storm/evidence.ts';
 import { allCustomersAct } from '../storm/stories.ts';
 import { newKey, type Answer } from '../test/partner.ts';
 import { attachStandby } from '../test/standby.ts';
-import { command, home, makeDue, onTheSystem, upSystem } from '../test/system.ts';
+import { allPosted, command, home, makeDue, onTheSystem, upSystem } from '../test/system.ts';
 
 const on = onTheSystem();
 
@@ -83,10 +83,6 @@ async function sumOf(metric: RegExp): Promise<number> {
 /** How many batches of all workers came to nothing. */
 const failedBatches = () =>
   sumOf(/^triplock_worker_batch_seconds_count\{[^}]*"failed"[^}]*\} (\d+)/gm);
-
-/** Waits until the workers’ group has passed all that was accepted. */
-const allPassed = () =>
-  eventually(async () => (await sumOf(/^triplock_worker_lag_records\{[^}]*\} (\d+)/gm)) === 0);
 
 /** Has every replica of some services stand still while `work` goes on. */
 async function whileStill(services: readonly string[], work: () => Promise<void>): Promise<void> {
@@ -168,7 +164,7 @@ test('when PostgreSQL fails over to a standby that lacks what was posted and not
       refunds.push(refund);
     }
     await succeeds(ids);
-    await allPassed();
+    await allPosted(on.system);
     await standby.failOver();
   });
   await succeeds([card, ...ids]);

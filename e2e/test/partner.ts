@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { Agent, createServer, request as httpRequest } from 'node:http';
 import type { Endpoints } from '@triplock/launcher';
@@ -48,7 +49,8 @@ const asksAgain = { withinMs: 60_000, what: 'an answer that is no 409 and no 503
 export function insist(send: () => Promise<Answer>): Promise<Answer> {
   return eventually(async () => {
     const answer = await send();
-    return ![409, 503].includes(answer.status) && answer;
+    assert.ok(![409, 503].includes(answer.status), `${answer.status} ${answer.body}`);
+    return answer;
   }, asksAgain);
 }
 

@@ -2,7 +2,13 @@ import { after, before } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspectClaims } from '@triplock/claim-stores';
 import type { ClaimsInspector } from '@triplock/claims';
-import { type LedgerNow, openLedgerNow } from '@triplock/demo';
+import {
+  committedOffsets,
+  endOffsets,
+  havePassed,
+  type LedgerNow,
+  openLedgerNow,
+} from '@triplock/demo';
 import {
   type Endpoints,
   bringUp,
@@ -12,7 +18,8 @@ import {
 } from '@triplock/launcher';
 import type { LedgerLease } from '@triplock/ledger';
 import { type Database, openForCommand } from '@triplock/postgres';
-import { stripeControl } from '@triplock/testing';
+import { eventually, stripeControl } from '@triplock/testing';
+import { Kafka, logLevel } from 'kafkajs';
 import { type Partner, partner } from './partner.ts';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -82,6 +89,20 @@ export function onTheSystem(
     }
   });
   return setup;
+}
+
+/**
+ * Waits until the workers' group has passed all that is in the topic now, of every partition: also
+ * what files before this one left behind, whose partitions a worker may have died with.
+ */
+export async function allPosted(system: Endpoints): Promise<void> {
+  const kafka = new Kafka({ brokers: system.kafka.split(','), logLevel: logLevel.NOTHING });
+  const brokers = { kafka, names: usualNames };
+  const end = await endOffsets(brokers);
+  await eventually(async () => havePassed(await committedOffsets(brokers), end), {
+    withinMs: 120_000,
+    what: `a group that has passed ${[...end].map((each) => each.join(':')).join(' ')}`,
+  });
 }
 
 /**

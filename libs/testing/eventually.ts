@@ -16,7 +16,9 @@ export async function eventually<Value>(
     const { value, error } = await attempt(check);
     if (value !== undefined && value !== false) return value;
     if (performance.now() > deadline) {
-      throw new Error(`${limits.what} did not come within ${limits.withinMs} ms`, { cause: error });
+      const last = error instanceof Error ? `; at last: ${error.message}` : '';
+      const message = `${limits.what} did not come within ${limits.withinMs} ms${last}`;
+      throw new Error(message, { cause: error });
     }
     await delay(25);
   }
