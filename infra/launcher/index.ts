@@ -6,7 +6,7 @@ export {
   parseLedgerStore,
   parseParts,
 } from './choices.ts';
-export type { Command } from './processes/start.ts';
+export { type Command, yieldToOthers } from './processes/start.ts';
 export type { OperatorCommand } from '@triplock/operator';
 export { runCommand } from './commands/run-command.ts';
 export { homeWithout, type PartnerCredentials, startCommand } from './home.ts';

@@ -110,16 +110,13 @@ test('drift and a missed threshold are seen', () => {
   assert.deepEqual(found, ['thresholds missed', 'checks of the audit that found drift']);
 });
 
-test('a partner beside a flood may wait three times as long as without it, or a second, and no longer', () => {
+test('a partner beside a flood may wait three times as long as without it, or 250 ms, and no longer', () => {
   const found = (nobody: number, flood: number) => {
     const evidence = aRun();
     return failing({ ...evidence, run: { ...evidence.run, besideMs: { nobody, flood } } });
   };
-  assert.deepEqual([found(20, 999), found(2_000, 5_999)], [[], []]);
-  assert.match(
-    String(found(20, 1_001)),
-    /p99 of the others beside the flood, ms \(20 without it\)/,
-  );
+  assert.deepEqual([found(20, 249), found(2_000, 5_999)], [[], []]);
+  assert.match(String(found(20, 251)), /p99 of the others beside the flood, ms \(20 without it\)/);
   assert.equal(found(2_000, 6_001).length, 1);
 });
 

@@ -81,7 +81,7 @@ export function judgeAnswers({ tallies, thresholds, besideMs }: PartnersCount): 
 }
 
 /** A request must wait for what is under way when it comes, whoever's that is. */
-const besideFlood = { times: 3, orMs: 1_000 };
+const besideFlood = { times: 3, orMs: 250 };
 
 /** Whether a partner that is beside a flood waits much longer than in the same run without it. */
 function judgeBeside({ nobody, flood }: K6Run['besideMs']): Check[] {
@@ -220,7 +220,8 @@ function stepOf({ rate, seconds, run, sent }: Tried): Step {
   };
 }
 
-function addTallies(runs: readonly K6Run[]): Record<string, number> {
+/** What several counted, together. */
+export function addTallies(runs: readonly Pick<K6Run, 'tallies'>[]): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const { tallies } of runs) {
     for (const [name, count] of Object.entries(tallies)) sums[name] = (sums[name] ?? 0) + count;

@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { CommandError } from '@triplock/command';
-import type { K6 } from '@triplock/launcher';
+import { type K6, yieldToOthers } from '@triplock/launcher';
+import { addTallies } from './judge.ts';
 
 /** What k6 is to do, and for whom. */
 export type K6Order = {
@@ -23,6 +24,9 @@ export type K6Order = {
   /** A file for what its users ask and are answered; without it they write nothing. */
   console?: string;
 };
+
+/** The part of a script that floods the system, beside another one. */
+export type FloodOrder = Pick<K6Order, 'folder' | 'console'>;
 
 /** What came of it. */
 export type K6Run = {
@@ -64,12 +68,48 @@ export const k6Page = 'report.html';
 const graceMs = 5_000;
 
 /**
- * Runs one script to its end.
+ * Runs one script to its end; with a flood, both its parts at once. Who floods has, in life, a
+ * machine of its own: here its k6 lets everybody else go first, and still sends what was asked for
+ * or says what it dropped.
  *
  * @throws CommandError when k6 could not run it, with the end of what it printed; AbortError on
  * Ctrl-C.
  */
-export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promise<K6Run> {
+export async function runK6(
+  k6: K6,
+  { flood, ...order }: K6Order & { flood?: FloodOrder | undefined },
+  signal: AbortSignal,
+): Promise<K6Run> {
+  const before = endedChildrenSeconds();
+  const failing = new AbortController();
+  const either = AbortSignal.any([signal, failing.signal]);
+  // Nobody waits for what is beside a part that failed.
+  const start = (part: K6Part) =>
+    runPart(k6, part, either).catch((error: unknown) => {
+      failing.abort(error);
+      throw error;
+    });
+  const started = [start({ ...order, floods: false })];
+  if (flood) started.push(start({ ...order, ...flood, floods: true }));
+  await Promise.allSettled(started);
+  const [own, flooding] = await Promise.all(started);
+  const cpuSeconds = endedChildrenSeconds() - before;
+  return {
+    ...(flooding === undefined ? own! : besideFlood(own!, flooding)),
+    ...(k6.from !== 'image' && cpuSeconds > 0 && { cpuSeconds }),
+  };
+}
+
+/** What both counted and promise. Latencies and moments are of who is beside the flood. */
+function besideFlood(own: K6Run, flood: K6Run): K6Run {
+  const thresholds = [...own.thresholds, ...flood.thresholds];
+  const latencyOf = 'of who is beside the flood';
+  return { ...own, tallies: addTallies([own, flood]), thresholds, latencyOf };
+}
+
+type K6Part = K6Order & { floods: boolean };
+
+async function runPart(k6: K6, order: K6Part, signal: AbortSignal): Promise<K6Run> {
   const { folder } = order;
   const scripts = resolve(import.meta.dirname, '../k6');
   const files = {
@@ -84,6 +124,7 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
     HISTORY: `${order.console !== undefined}`,
     RATE: `${order.rate}`,
     SECONDS: `${order.seconds}`,
+    FLOODS: `${order.floods}`,
     DUPLICATES: `${order.duplicatesPercent ?? ''}`,
     SUMMARY_FILE: files.summary,
     K6_NO_USAGE_REPORT: 'true',
@@ -102,12 +143,14 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
   const written =
     order.console === undefined ? [] : ['--console-output', order.console, '--log-format', 'raw'];
   const words = ['run', '--quiet', ...written, join(scripts, order.script)];
-  const before = endedChildrenSeconds();
   try {
     const child = spawn(file, [...args, ...words], {
       stdio: ['ignore', log, log],
       env: { ...process.env, ...settings },
+      // Only a session of its own can give way to others, and a terminal's Ctrl-C is passed on.
+      detached: order.floods,
     });
+    if (order.floods && child.pid !== undefined) await yieldToOthers({ pid: child.pid });
     const stop = () => {
       child.kill('SIGINT');
       setTimeout(() => child.kill('SIGKILL'), graceMs).unref();
@@ -122,11 +165,7 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
   } finally {
     closeSync(log);
   }
-  const cpuSeconds = endedChildrenSeconds() - before;
-  return {
-    ...readRun(files, order.since),
-    ...(k6.from !== 'image' && cpuSeconds > 0 && { cpuSeconds }),
-  };
+  return readRun(files, order.since);
 }
 
 // Linux counts in ticks of 10 ms wherever Node runs (USER_HZ, proc_pid_stat(5)).
@@ -148,10 +187,7 @@ function failed(code: number, log: string): CommandError {
   );
 }
 
-function readRun(
-  files: { summary: string; recording: string },
-  since: number,
-): Omit<K6Run, 'cpuSeconds'> {
+function readRun(files: { summary: string; recording: string }, since: number): K6Run {
   const { metrics } = JSON.parse(readFileSync(files.summary, 'utf8')) as Summary;
   const counters = Object.entries(metrics).filter(([, { type }]) => type === 'counter');
   return {

@@ -27,7 +27,7 @@ import {
   watchSystem,
 } from './readings.ts';
 import { judgeHistory, recordLoad, type JudgedHistory, type RecordedLoad } from './history.ts';
-import { acceptedOf, type K6Run, runK6 } from './k6.ts';
+import { acceptedOf, type FloodOrder, type K6Run, runK6 } from './k6.ts';
 
 /** Where a run reports, what ends it, and the folder for k6 and the report, made when needed. */
 export type LoadContext = { terminal: Terminal; signal: AbortSignal; folder: string };
@@ -208,7 +208,13 @@ function sendLoad(k6: K6, target: Target, sending: Sending): Promise<K6Run> {
   const order = { ...target, script: scenario.script, run, rate, seconds, folder, since };
   const console = recorded && { console: recorded.nextConsole(folder) };
   const duplicates = duplicatesPercent !== undefined && { duplicatesPercent };
-  return runK6(k6, { ...order, ...duplicates, ...console }, signal);
+  const flood = scenario.floods && { flood: floodIn(`${folder}/flood`, recorded) };
+  return runK6(k6, { ...order, ...duplicates, ...console, ...flood }, signal);
+}
+
+function floodIn(folder: string, recorded: RecordedLoad | undefined): FloodOrder {
+  mkdirSync(folder, { recursive: true });
+  return { folder, ...(recorded && { console: recorded.nextConsole(folder) }) };
 }
 
 function versionOf({ version, from }: K6): string {

@@ -10,6 +10,8 @@ export type LoadScenario = {
   shows: string;
   /** In `load-tests/k6`. */
   script: string;
+  /** It has two parts, and the other one floods the system: each is sent by a k6 of its own. */
+  floods?: true;
   /** It is what it is: neither its rate nor its time can be asked for. */
   fixed?: true;
   /** Payments a second, and for how long, by default. */
@@ -106,6 +108,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     shows:
       'the longest bodies at four times a rate limit, and a quiet partner that must not notice',
     script: 'partners.ts',
+    floods: true,
     rate: 20,
     seconds: 30,
     sends: (rate, seconds) =>
@@ -119,6 +122,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     name: 'neighbour',
     shows: 'a partner that asks for all it may get and more, and a quiet one that hardly notices',
     script: 'neighbour.ts',
+    floods: true,
     rate: 1_000,
     seconds: 20,
     sends: (rate, seconds) =>

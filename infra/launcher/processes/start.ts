@@ -100,7 +100,7 @@ const groupPausesMs = 100;
  * sessions where autogroups are on (sched(7), "The autogroup feature"), and every process here
  * leads a session of its own: then only the group's priority counts.
  */
-export async function yieldToOthers({ pid }: ProcessRecord): Promise<void> {
+export async function yieldToOthers({ pid }: Pick<ProcessRecord, 'pid'>): Promise<void> {
   try {
     setPriority(pid, Math.max(behindOthers, getPriority()));
   } catch {

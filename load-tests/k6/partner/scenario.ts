@@ -16,6 +16,8 @@ export const settings = {
   seconds: Number(required('SECONDS')),
   /** Of `duplicates`: how many of 100 payments are sent again. */
   duplicatesPercent: Number(__ENV['DUPLICATES'] || 45),
+  /** Of a script with a flood: whether this process of k6 sends it, or what is beside it. */
+  floods: __ENV['FLOODS'] === 'true',
   /** Where the tallies go; without it they are printed. */
   summaryFile: __ENV['SUMMARY_FILE'],
   /** Whether every request and its answer is written to the console, for the runner's history. */
