@@ -140,7 +140,7 @@ function alone(invocation: Invocation): Handling {
 }
 
 /** Connects to a system that is up. */
-export function openSystem(endpoints: Endpoints, handling: Handling): System {
+export async function openSystem(endpoints: Endpoints, handling: Handling): Promise<System> {
   const { terminal, signal, names } = handling;
   // Every wait and every bringUp listens for Ctrl-C.
   setMaxListeners(0, signal);
@@ -151,8 +151,8 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     connectionsMax: 4,
     readOnly: true,
   });
-  const ledger = openLedgerNow(endpoints, names, database);
-  const claims = inspectClaims(claimStoreAt(endpoints.claims, endpoints, names.claims));
+  const ledger = await openLedgerNow(endpoints, names, database);
+  const claims = await inspectClaims(claimStoreAt(endpoints.claims, endpoints, names.claims));
   const brokers = endpoints.kafka.split(',');
   const logger = createLogger({ service: 'demo', instance: 'demo', level: 'silent' });
   const topic = names.acceptedTopic;
@@ -224,9 +224,13 @@ const apartMs = 250;
  * the auditor brings up to now every other second: whoever looks between a crash and what follows
  * it cannot wait for that, so the copy is brought up to now before each look.
  */
-export function openLedgerNow(endpoints: Endpoints, names: Names, database: Queryable): LedgerNow {
+export async function openLedgerNow(
+  endpoints: Endpoints,
+  names: Names,
+  database: Queryable,
+): Promise<LedgerNow> {
   const settings = ledgerStoreAt(endpoints.ledger, endpoints, names);
-  const apart = ledgerApart(endpoints.ledger)?.inspect(settings);
+  const apart = await ledgerApart(endpoints.ledger)?.inspect(settings);
   if (apart === undefined) {
     return { query: (sql, values) => database.query(sql, values), apart, close: async () => {} };
   }

@@ -104,7 +104,7 @@ export async function inNamespace<Result>(
       const { postgres: database } = await bringUpBeside({ home, only: [], report, signal });
       await runAsOwner(database, [statements.keepEarlierDeliveries, ...guard.sql]);
       const own = await bringUpBeside({ home, replicas: 1, report, signal });
-      const system = openSystem(own, { terminal, signal, names, bringUp: bringUpBeside });
+      const system = await openSystem(own, { terminal, signal, names, bringUp: bringUpBeside });
       return await work(system).finally(() => system.close());
     } finally {
       terminal.progress(`dropping ${namespace}`);

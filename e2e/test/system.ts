@@ -74,8 +74,8 @@ export function onTheSystem(
   before(async () => {
     const system = await find();
     const [acme, globex] = [partner(system, 'acme'), partner(system, 'globex')];
-    const claims = inspectClaims(claimStoreAt(system.claims, system, usualNames.claims));
-    const look = openRecorder(system);
+    const claims = await inspectClaims(claimStoreAt(system.claims, system, usualNames.claims));
+    const look = await openRecorder(system);
     Object.assign(setup, { system, acme, globex, look, claims });
     there = await endpointsOfTests(setup);
     await prepare?.(setup);
@@ -248,13 +248,13 @@ const countsSql = `
          (SELECT count(*) FROM webhooks.deliveries WHERE txn_id = $1)::int AS deliveries`;
 
 /** Opens a recorder of a running system. */
-function openRecorder(system: Endpoints): Recorder {
+async function openRecorder(system: Endpoints): Promise<Recorder> {
   const database = openForCommand({
     url: system.postgres,
     applicationName: 'e2e',
     connectionsMax: 2,
   });
-  const ledger = openLedgerNow(system, usualNames, database);
+  const ledger = await openLedgerNow(system, usualNames, database);
   return {
     database,
     ledger,

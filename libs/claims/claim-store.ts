@@ -16,6 +16,7 @@ export type StoreOptions = ClaimsOptions & { applicationName: string };
 /**
  * A claim store as the rest of the house knows it: whoever opens, reads, inspects or provisions
  * claims takes one of these from the list (libs/stores/claim-stores) and knows no store by name.
+ * Every service reads the settings of all of them, so what does the work is loaded when it is used.
  */
 export type ClaimStore<Own extends SettingsTable = SettingsTable> = {
   /** In a person's words. */
@@ -39,7 +40,7 @@ export type ClaimStore<Own extends SettingsTable = SettingsTable> = {
   /** For gateways. @throws when it is there and may lose claims unnoticed. */
   open(settings: SettingsOf<Own>, options: StoreOptions & PartnerLimits): Promise<Claims>;
   /** To read alone. @throws as `open`. */
-  walk(settings: SettingsOf<Own>, options: StoreOptions): Promise<ClaimWalk> | ClaimWalk;
+  walk(settings: SettingsOf<Own>, options: StoreOptions): Promise<ClaimWalk>;
   /** Past the gateways, connected when it is first asked. */
-  inspect(settings: SettingsOf<Own>, options: { namespace: string }): ClaimsInspector;
+  inspect(settings: SettingsOf<Own>, options: { namespace: string }): Promise<ClaimsInspector>;
 };

@@ -17,14 +17,14 @@ const sql = loadStatements(import.meta.url, 'give-back.sql', ['readPayment']);
 const timeoutMs = 30_000;
 
 /** Opens providers by keys that may refund charges and cancel intents. */
-export type Giver = (provider: ProviderName) => Provider;
+export type Giver = (provider: ProviderName) => Promise<Provider>;
 
 /** @param missing throws what says that these settings are to be given. */
 export function openGiver(
   accounts: AccountSettings,
   missing: (settings: readonly string[]) => never,
 ): Giver {
-  return (provider) => {
+  return async (provider) => {
     const name = findProvider(provider);
     if (name === undefined) throw new CommandError(`there is no provider ${provider} here`);
     const lacks = lacking(name, accounts);
@@ -46,7 +46,7 @@ export async function findToGiveBack(
   id: TxnId,
 ): Promise<ToDo[]> {
   const payment = await readPayment(database, id);
-  const provider = giver(payment.provider);
+  const provider = await giver(payment.provider);
   return Promise.all(payment.intents.map((intentId) => lookAt(provider, payment, intentId)));
 }
 
@@ -64,7 +64,7 @@ export async function giveBackOne(
   actor: Actor,
 ): Promise<void> {
   await recordGiveBack(database, { txnId, intentId: todo.intentId }, actor);
-  await carryOut(giver(todo.provider), todo);
+  await carryOut(await giver(todo.provider), todo);
 }
 
 type PaymentRow = {

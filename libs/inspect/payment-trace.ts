@@ -164,7 +164,7 @@ async function withLayers<Result>(
   operator: Operator,
   work: (layers: Layers) => Promise<Result>,
 ): Promise<Result> {
-  const layers = openLayers(operator);
+  const layers = await openLayers(operator);
   try {
     return await work(layers);
   } finally {
@@ -172,7 +172,7 @@ async function withLayers<Result>(
   }
 }
 
-function openLayers(operator: Operator): Layers {
+async function openLayers(operator: Operator): Promise<Layers> {
   const { config } = operator;
   const { DATABASE_URL: url } = required(config, 'DATABASE_URL');
   required(config, ...neededBy(config.CLAIMS, 'walk'));
@@ -184,7 +184,7 @@ function openLayers(operator: Operator): Layers {
       connectionsMax: 4,
       readOnly: true,
     }),
-    claims: inspectClaims(config),
+    claims: await inspectClaims(config),
     accepted: openTopicReader(accepted),
   };
 }
@@ -282,7 +282,7 @@ async function askProvider(
     ...(refundId === null ? [] : [{ provider, kind: 'refund', id: refundId } as const]),
   ]);
   if (named.length === 0) return [];
-  const journals = openProviderJournals(config, {
+  const journals = await openProviderJournals(config, {
     timeoutMs: providerTimeoutMs,
     requestsPerSecondMax: providerRequestsPerSecondMax,
   });

@@ -105,7 +105,7 @@ export type LedgerApart<Own extends SettingsTable = SettingsTable> = {
     copyTo: Database,
   ): Promise<{ copy: CopyLedger; close(): Promise<void> }>;
   /** Reaches it past the services; connects when it is first asked. */
-  inspect(settings: SettingsOf<Own>): LedgerInspector;
+  inspect(settings: SettingsOf<Own>): Promise<LedgerInspector>;
 };
 
 /** A live lease of a bucket of the outbox, and the instance that has it. */

@@ -59,8 +59,9 @@ export type ProviderDeclaration<Own extends SettingsTable = SettingsTable> = {
    * in a currency in which it charges nothing new.
    */
   whyImmovable(money: Money): Failure | undefined;
-  open(settings: SettingsOf<Own>, options: ProviderOptions): Provider;
-  openJournal(settings: SettingsOf<Own>, options: ProviderJournalOptions): ProviderJournal;
+  /** It connects when it is first asked. */
+  open(settings: SettingsOf<Own>, options: ProviderOptions): Promise<Provider>;
+  openJournal(settings: SettingsOf<Own>, options: ProviderJournalOptions): Promise<ProviderJournal>;
   /** What to do about a journal that could not be read, in the imperative. */
   nextStep(error: ProviderError): string;
   /** Its webhooks; absent where it reports nothing and is only asked. */

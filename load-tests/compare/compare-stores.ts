@@ -107,7 +107,7 @@ async function bytesOf(store: ComparedStore, body: keyof typeof bodies): Promise
   } finally {
     await claims.close();
   }
-  const reached = store.reach(namespace);
+  const reached = await store.reach(namespace);
   return reached.bytesPerClaim().finally(() => reached.close());
 }
 

@@ -26,7 +26,7 @@ export type ComparedStore = {
   /** Under another namespace, claims of their own. */
   open(namespace?: string): Promise<Claims>;
   /** The store, past its claims. */
-  reach(namespace?: string): ClaimsInspector;
+  reach(namespace?: string): Promise<ClaimsInspector>;
   /** kill -9 of every server that it consists of, and all of them up again. */
   killAndRestart(): Promise<void>;
 };

@@ -1,7 +1,7 @@
 import type { AuditReport } from '@triplock/inspect';
 import type { Terminal } from '@triplock/command';
 import { waiting, type GuardCounts, type Reading } from './readings.ts';
-import type { K6Run } from './k6.ts';
+import { addTallies, type K6Run } from './k6.ts';
 
 /** One comparison between what the partners know and what the system says. */
 export type Check = { what: string; expected: string; found: number; holds: boolean };
@@ -218,15 +218,6 @@ function stepOf({ rate, seconds, run, sent }: Tried): Step {
     acceptedPerSecond: (run.tallies['payments_accepted'] ?? 0) / seconds,
     seconds: sent,
   };
-}
-
-/** What several counted, together. */
-export function addTallies(runs: readonly Pick<K6Run, 'tallies'>[]): Record<string, number> {
-  const sums: Record<string, number> = {};
-  for (const { tallies } of runs) {
-    for (const [name, count] of Object.entries(tallies)) sums[name] = (sums[name] ?? 0) + count;
-  }
-  return sums;
 }
 
 /** What one rate came to. */

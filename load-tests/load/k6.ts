@@ -3,7 +3,6 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { CommandError } from '@triplock/command';
 import { type K6, yieldToOthers } from '@triplock/launcher';
-import { addTallies } from './judge.ts';
 
 /** What k6 is to do, and for whom. */
 export type K6Order = {
@@ -105,6 +104,15 @@ function besideFlood(own: K6Run, flood: K6Run): K6Run {
   const thresholds = [...own.thresholds, ...flood.thresholds];
   const latencyOf = 'of who is beside the flood';
   return { ...own, tallies: addTallies([own, flood]), thresholds, latencyOf };
+}
+
+/** What several counted, together. */
+export function addTallies(runs: readonly Pick<K6Run, 'tallies'>[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { tallies } of runs) {
+    for (const [name, count] of Object.entries(tallies)) sums[name] = (sums[name] ?? 0) + count;
+  }
+  return sums;
 }
 
 type K6Part = K6Order & { floods: boolean };

@@ -85,7 +85,7 @@ await runService(auditor, readConfig, async (config, service) => {
     },
     journal: openJournalCopy({
       database: auditDatabase,
-      journals: openProviderJournals(config, {
+      journals: await openProviderJournals(config, {
         timeoutMs: config.PROVIDER_TIMEOUT_MS,
         requestsPerSecondMax: config.PROVIDER_READS_PER_SECOND,
       }),

@@ -55,7 +55,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const deadLetters = openDeadLetters(deadLetterTopic);
   service.onClose('dead letters', () => deadLetters.close());
 
-  const providers = openProviders(config, {
+  const providers = await openProviders(config, {
     timeoutMs: config.PROVIDER_TIMEOUT_MS,
     slotsMax: config.CHARGES_MAX,
     metrics,

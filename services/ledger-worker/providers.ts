@@ -54,13 +54,16 @@ type Asking = {
  * Every provider that the settings tell how to ask, also one that is no longer offered, and in the
  * place of any other one that refuses.
  */
-export function openProviders(settings: ProviderSettings, asking: Asking): Providers {
+export async function openProviders(
+  settings: ProviderSettings,
+  asking: Asking,
+): Promise<Providers> {
   const { timeoutMs, slotsMax, metrics, logger, onClosed } = asking;
-  const open = (name: ListedProvider): CircuitBreaker => {
+  const open = async (name: ListedProvider): Promise<CircuitBreaker> => {
     const lacks = lacking(name, settings);
     const provider =
       lacks.length === 0
-        ? openProvider(name, settings, { timeoutMs })
+        ? await openProvider(name, settings, { timeoutMs })
         : refusing(`this worker has no ${lacks.join(' and no ')}`);
     return openCircuitBreaker(provider, {
       name,
@@ -76,7 +79,8 @@ export function openProviders(settings: ProviderSettings, asking: Asking): Provi
         metrics.calls.observe({ provider: name, call: callLabels[call], outcome }, seconds),
     });
   };
-  const breakers = Object.fromEntries(providerNames.map((name) => [name, open(name)]));
+  const opened = providerNames.map(async (name) => [name, await open(name)] as const);
+  const breakers = Object.fromEntries(await Promise.all(opened));
   return askedAt(breakers as Record<ListedProvider, CircuitBreaker>, {
     offered: settings.PROVIDERS,
     slotsMax,

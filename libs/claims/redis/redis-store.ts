@@ -1,8 +1,5 @@
 import { url, withDefault } from '@triplock/runtime';
 import type { ClaimStore } from '../claim-store.ts';
-import { openRedisClaims } from './redis-claims.ts';
-import { inspectRedisClaims } from './redis-inspector.ts';
-import { openRedisWalk } from './redis-walk.ts';
 
 const settings = {
   /** Its maxmemory-policy has to be noeviction, but where it is only a cache. */
@@ -17,7 +14,16 @@ export const redisStore = {
   needs: { claims: ['REDIS_URL'], walk: ['REDIS_URL'] },
   advice: { REDIS_URL: "the claim store's URL" },
   settingsAt: ({ redis }) => ({ REDIS_URL: redis }),
-  open: ({ REDIS_URL }, options) => openRedisClaims({ ...options, url: REDIS_URL! }),
-  walk: ({ REDIS_URL }, options) => openRedisWalk({ ...options, url: REDIS_URL! }),
-  inspect: ({ REDIS_URL }, options) => inspectRedisClaims({ ...options, url: REDIS_URL! }),
+  open: async ({ REDIS_URL }, options) => {
+    const { openRedisClaims } = await import('./redis-claims.ts');
+    return openRedisClaims({ ...options, url: REDIS_URL! });
+  },
+  walk: async ({ REDIS_URL }, options) => {
+    const { openRedisWalk } = await import('./redis-walk.ts');
+    return openRedisWalk({ ...options, url: REDIS_URL! });
+  },
+  inspect: async ({ REDIS_URL }, options) => {
+    const { inspectRedisClaims } = await import('./redis-inspector.ts');
+    return inspectRedisClaims({ ...options, url: REDIS_URL! });
+  },
 } as const satisfies ClaimStore<typeof settings>;

@@ -1,8 +1,7 @@
 import { isIban, type Failure, type Money } from '@triplock/payments';
 import type { ProviderDeclaration, ProviderError, Unpayable } from '@triplock/provider';
 import { refusedInProduction, text, url, withDefault, type SettingsOf } from '@triplock/runtime';
-import { methodPrefix, openGiro } from './giro.ts';
-import { openGiroJournal } from './journal.ts';
+import { methodPrefix } from './transfers.ts';
 
 /** What the simulator takes for a token. */
 const simulatorToken = 'giro-token-triplock';
@@ -54,8 +53,14 @@ export const giroProvider = {
     );
   },
   whyImmovable,
-  open: (given, options) => openGiro({ ...bankIn(given), ...options }),
-  openJournal: (given, options) => openGiroJournal({ ...bankIn(given), ...options }),
+  open: async (given, options) => {
+    const { openGiro } = await import('./giro.ts');
+    return openGiro({ ...bankIn(given), ...options });
+  },
+  openJournal: async (given, options) => {
+    const { openGiroJournal } = await import('./journal.ts');
+    return openGiroJournal({ ...bankIn(given), ...options });
+  },
   nextStep,
   simulator: {
     name: 'giro-simulator',

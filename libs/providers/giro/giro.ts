@@ -25,13 +25,11 @@ import {
   endToEndId,
   isRefund,
   isTransfer,
+  methodPrefix,
   transactionOf,
   type BankRefund,
   type Transfer,
 } from './transfers.ts';
-
-/** How an account is named as a payment method (RFC 8905, "The 'payto' URI Scheme"). */
-export const methodPrefix = 'payto://iban/';
 
 /**
  * A bank that moves money from an account when it is told to, and says later whether that came. An

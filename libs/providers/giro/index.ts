@@ -1,3 +1,1 @@
-export { openGiro } from './giro.ts';
 export { giroProvider } from './giro-provider.ts';
-export { openGiroJournal } from './journal.ts';

@@ -1,5 +1,8 @@
 import type { TxnId } from '@triplock/payments';
 
+/** How an account is named as a payment method (RFC 8905, "The 'payto' URI Scheme"). */
+export const methodPrefix = 'payto://iban/';
+
 /*
  * The bank's objects as its interface gives them. Amounts are whole cents. The id of a transfer and
  * of a refund is the end-to-end id, which whoever instructs it chooses and the bank keeps for ever:

@@ -211,7 +211,7 @@ export function openProvider(
   name: ListedProvider,
   settings: AccountSettings,
   options: ProviderOptions,
-): Provider {
+): Promise<Provider> {
   return providerNamed(name).open(settings, options);
 }
 
@@ -232,13 +232,14 @@ export type OpenedJournal = {
 export function openProviderJournals(
   settings: AccountSettings,
   options: ProviderJournalOptions,
-): OpenedJournal[] {
-  return providerNames.map((provider): OpenedJournal => {
+): Promise<OpenedJournal[]> {
+  const opened = providerNames.map(async (provider): Promise<OpenedJournal> => {
     const { title, openJournal, nextStep } = providerNamed(provider);
     const lacks = lacking(provider, settings);
     if (lacks.length > 0) return { provider, title, lacks, nextStep };
-    return { provider, title, lacks, nextStep, journal: openJournal(settings, options) };
+    return { provider, title, lacks, nextStep, journal: await openJournal(settings, options) };
   });
+  return Promise.all(opened);
 }
 
 /** Where the reports of one provider come in, and how they are verified. */

@@ -9,8 +9,6 @@ import {
   type SettingsOf,
 } from '@triplock/runtime';
 import { toCharge, toStripe } from './currencies.ts';
-import { openStripeJournal } from './journal.ts';
-import { openStripe } from './stripe.ts';
 import { readStripeEvent, stripeModeOf } from './webhooks.ts';
 
 const stripeUrl = 'https://api.stripe.com';
@@ -64,8 +62,14 @@ export const stripeProvider = {
     const asked = toStripe(money);
     return asked.outcome === 'inexpressible' ? asked.failure : undefined;
   },
-  open: (given, options) => openStripe({ ...accountIn(given), ...options }),
-  openJournal: (given, options) => openStripeJournal({ ...accountIn(given), ...options }),
+  open: async (given, options) => {
+    const { openStripe } = await import('./stripe.ts');
+    return openStripe({ ...accountIn(given), ...options });
+  },
+  openJournal: async (given, options) => {
+    const { openStripeJournal } = await import('./journal.ts');
+    return openStripeJournal({ ...accountIn(given), ...options });
+  },
   nextStep,
   reports: {
     settings: {

@@ -154,7 +154,7 @@ export async function openClaimWalk(settings: ClaimSettings, logger: Logger): Pr
 }
 
 /** Reaches the same store past the gateways; connects when it is first asked. */
-export function inspectClaims(settings: ClaimStoreSettings): ClaimsInspector {
+export function inspectClaims(settings: ClaimStoreSettings): Promise<ClaimsInspector> {
   return storeNamed(settings.CLAIMS).inspect(settings, { namespace: settings.CLAIM_NAMESPACE });
 }
 

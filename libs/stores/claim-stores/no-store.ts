@@ -32,11 +32,11 @@ export const noStore = {
       close: async () => undefined,
     });
   },
-  walk: () => ({
+  walk: async () => ({
     walk: async () => ({ claims: [] }),
     close: async () => undefined,
   }),
-  inspect: () => ({
+  inspect: async () => ({
     look: async () => undefined,
     expire: async () => false,
     forget: async () => ({ command: 'nothing', keys: 0 }),

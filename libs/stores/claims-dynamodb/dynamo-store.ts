@@ -1,8 +1,5 @@
 import type { ClaimStore } from '@triplock/claims';
 import { refusedInProduction, text, url, withDefault, type SettingsOf } from '@triplock/runtime';
-import { createClaimsTable } from './claims-table.ts';
-import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
-import { inspectDynamoClaims } from './dynamo-inspector.ts';
 import { dynamoServer } from './part.ts';
 
 const settings = {
@@ -35,10 +32,22 @@ export const dynamoStore = {
     DYNAMODB_REGION: 'eu-central-1',
     DYNAMODB_ENDPOINT: String(dynamodb),
   }),
-  provision: async (given) => void (await createClaimsTable(tableIn(given))),
-  open: (given, options) => openDynamoClaims({ ...options, ...tableIn(given) }),
-  walk: (given, options) => openDynamoWalk({ ...options, ...tableIn(given) }),
-  inspect: (given, options) => inspectDynamoClaims({ ...options, ...tableIn(given) }),
+  provision: async (given) => {
+    const { createClaimsTable } = await import('./claims-table.ts');
+    await createClaimsTable(tableIn(given));
+  },
+  open: async (given, options) => {
+    const { openDynamoClaims } = await import('./dynamo-claims.ts');
+    return openDynamoClaims({ ...options, ...tableIn(given) });
+  },
+  walk: async (given, options) => {
+    const { openDynamoWalk } = await import('./dynamo-claims.ts');
+    return openDynamoWalk({ ...options, ...tableIn(given) });
+  },
+  inspect: async (given, options) => {
+    const { inspectDynamoClaims } = await import('./dynamo-inspector.ts');
+    return inspectDynamoClaims({ ...options, ...tableIn(given) });
+  },
 } as const satisfies ClaimStore<typeof settings>;
 
 function tableIn(given: SettingsOf<typeof settings>) {

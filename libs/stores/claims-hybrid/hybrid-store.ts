@@ -1,6 +1,5 @@
 import { redisStore, type ClaimsInspector, type ClaimStore } from '@triplock/claims';
 import { postgresStore, reaped } from '@triplock/claims-postgres';
-import { openHybridClaims } from './hybrid-claims.ts';
 
 const settings = { ...postgresStore.settings, ...redisStore.settings };
 
@@ -17,14 +16,15 @@ export const hybridStore = {
     ...redisStore.settingsAt(servers),
   }),
   open: async ({ CLAIMS_DATABASE_URL, REDIS_URL }, options) => {
+    const { openHybridClaims } = await import('./hybrid-claims.ts');
     const cached = { ...options, url: CLAIMS_DATABASE_URL!, cacheUrl: REDIS_URL! };
     return reaped(await openHybridClaims(cached), options);
   },
   walk: postgresStore.walk,
-  inspect: (given, options) => {
-    const claims = postgresStore.inspect(given, options);
+  inspect: async (given, options) => {
+    const claims = await postgresStore.inspect(given, options);
     if (given.REDIS_URL === undefined) return claims;
-    return withCache(claims, redisStore.inspect(given, options));
+    return withCache(claims, await redisStore.inspect(given, options));
   },
 } as const satisfies ClaimStore<typeof settings>;
 

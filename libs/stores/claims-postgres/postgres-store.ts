@@ -1,7 +1,6 @@
 import type { Claims, ClaimStore } from '@triplock/claims';
 import { runLoop, url, withDefault, type Logger } from '@triplock/runtime';
-import { openPostgresClaims, openPostgresWalk, type PostgresClaims } from './postgres-claims.ts';
-import { inspectPostgresClaims } from './postgres-inspector.ts';
+import type { PostgresClaims } from './postgres-claims.ts';
 
 const settings = {
   /** As the role triplock_claims, or as triplock_auditor of whoever only compares them. */
@@ -16,12 +15,18 @@ export const postgresStore = {
   needs: { claims: ['CLAIMS_DATABASE_URL'], walk: ['CLAIMS_DATABASE_URL'] },
   advice: { CLAIMS_DATABASE_URL: "the claim store's URL" },
   settingsAt: ({ postgres }) => ({ CLAIMS_DATABASE_URL: postgres }),
-  open: async ({ CLAIMS_DATABASE_URL }, options) =>
-    reaped(await openPostgresClaims({ ...options, url: CLAIMS_DATABASE_URL! }), options),
-  walk: ({ CLAIMS_DATABASE_URL }, options) =>
-    openPostgresWalk({ ...options, url: CLAIMS_DATABASE_URL! }),
-  inspect: ({ CLAIMS_DATABASE_URL }, options) =>
-    inspectPostgresClaims({ ...options, url: CLAIMS_DATABASE_URL! }),
+  open: async ({ CLAIMS_DATABASE_URL }, options) => {
+    const { openPostgresClaims } = await import('./postgres-claims.ts');
+    return reaped(await openPostgresClaims({ ...options, url: CLAIMS_DATABASE_URL! }), options);
+  },
+  walk: async ({ CLAIMS_DATABASE_URL }, options) => {
+    const { openPostgresWalk } = await import('./postgres-claims.ts');
+    return openPostgresWalk({ ...options, url: CLAIMS_DATABASE_URL! });
+  },
+  inspect: async ({ CLAIMS_DATABASE_URL }, options) => {
+    const { inspectPostgresClaims } = await import('./postgres-inspector.ts');
+    return inspectPostgresClaims({ ...options, url: CLAIMS_DATABASE_URL! });
+  },
 } as const satisfies ClaimStore<typeof settings>;
 
 // A statement of so many is over in a fraction of a second; every gateway reaps, and they share.

@@ -1,10 +1,1 @@
-export * from './copy/copy-ledger.ts';
-export * from './outbox.ts';
-export * from './payments.ts';
-export * from './follow-ups.ts';
-export * from './spanner/calls.ts';
-export * from './spanner/database.ts';
-export * from './spanner/schema.ts';
-export * from './spanner/values.ts';
-export * from './store.ts';
-export * from './unfinished.ts';
+export { spannerLedgerStore } from './store.ts';

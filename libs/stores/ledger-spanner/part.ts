@@ -1,5 +1,4 @@
 import type { PartDeclaration } from '@triplock/runtime';
-import { pingEmulator } from './spanner/schema.ts';
 
 // Every test file has a database of its own; Cloud Spanner's limit is 100.
 const databasesMax = 1_000;
@@ -12,7 +11,7 @@ export const spannerEmulator = {
   given: { variable: 'SPANNER_EMULATOR_HOST', example: '127.0.0.1:9010' },
   port: { usual: 19_010, variable: 'TRIPLOCK_SPANNER_PORT' },
   addressOf: (host, port) => `${host}:${port}`,
-  probe: pingEmulator,
+  probe: async (emulatorHost) => (await import('./spanner/schema.ts')).pingEmulator(emulatorHost),
   keeps: 'nothing',
   program: {
     from: 'gcloud SDK',

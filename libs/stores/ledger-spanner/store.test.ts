@@ -33,7 +33,7 @@ test('what a ledger is set back to is what it was, and nothing that came since',
   await apart.provision(given, { mayMake: true });
   t.after(() => dropFromEmulator({ database: apart.addressIn(given), emulatorHost }));
   await apart.migrate(given);
-  const inspector = apart.inspect(given);
+  const inspector = await apart.inspect(given);
   t.after(() => inspector.close());
   const ports = await open(given, { openPostgres: notHere });
   t.after(() => ports.outbox.close());

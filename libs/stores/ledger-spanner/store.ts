@@ -1,19 +1,9 @@
 import type { LedgerStore } from '@triplock/ledger';
 import { address, integer, type SettingsOf, text, withDefault } from '@triplock/runtime';
-import { copyLedgerFrom } from './copy/copy-ledger.ts';
-import { openSpannerFollowUps } from './follow-ups.ts';
-import { inspectSpanner } from './inspector.ts';
-import { openSpannerOutbox } from './outbox.ts';
 import { spannerEmulator } from './part.ts';
-import { openSpannerLedger } from './payments.ts';
-import { openSpanner } from './spanner/database.ts';
-import {
-  createInEmulator,
-  isInEmulator,
-  migrateSpanner,
-  spannerMigrationSets,
-} from './spanner/schema.ts';
-import { takeDueFromSpanner, wakeDueInSpanner } from './unfinished.ts';
+
+/** Loaded when the store is used: every service reads the settings of all stores. */
+const loaded = () => import('./spanner-ledger.ts');
 
 const settings = {
   /** A ledger in `spanner`: `projects/…/instances/…/databases/…`. */
@@ -49,33 +39,23 @@ export const spannerLedgerStore = {
   // The emulator's commits cost the square of their rows.
   postRowsMax: 25,
   open: async (given, { callLimitMs, transactionsMax }) => {
-    const database = await openSpanner({
+    const { openPorts } = await loaded();
+    return openPorts({
       ...placeIn(given),
       ...(callLimitMs !== undefined && { callLimitMs }),
       ...(transactionsMax !== undefined && { transactionsMax }),
     });
-    return {
-      ledger: openSpannerLedger(database),
-      followUps: openSpannerFollowUps(database),
-      outbox: openSpannerOutbox(database),
-      takeDue: takeDueFromSpanner(database),
-      wakeDue: wakeDueInSpanner(database),
-    };
   },
   apart: {
-    provision: async (given, { mayMake }) => {
+    provision: async (given, how) => {
+      const { provision } = await loaded();
       const { database, emulatorHost } = placeIn(given);
-      const emulator = { database, emulatorHost: emulatorHost! };
-      if (!mayMake) return (await isInEmulator(emulator)) ? 'there' : 'gone';
-      return (await createInEmulator(emulator)).made ? 'made' : 'there';
+      return provision({ database, emulatorHost: emulatorHost! }, how);
     },
-    migrate: (given) => migrateSpanner(placeIn(given), spannerMigrationSets),
+    migrate: async (given) => (await loaded()).migrate(placeIn(given)),
     addressIn: ({ SPANNER_DATABASE }) => SPANNER_DATABASE!,
-    openCopy: async (given, copyTo) => {
-      const spanner = await openSpanner(placeIn(given));
-      return { copy: copyLedgerFrom(spanner, copyTo), close: () => spanner.close() };
-    },
-    inspect: (given) => inspectSpanner(() => openSpanner(placeIn(given))),
+    openCopy: async (given, copyTo) => (await loaded()).openCopy(placeIn(given), copyTo),
+    inspect: async (given) => (await loaded()).inspect(placeIn(given)),
   },
   cannot: {
     givePendingBack:

@@ -218,12 +218,14 @@ function ledgerHops({ ledger, admin }: Owners) {
   };
 }
 
+const unread = await openProviderJournals(readSettings({}, accountSettings), {
+  timeoutMs: 1_000,
+  requestsPerSecondMax: 1,
+});
+
 /** Stripe, and what it does not say how to be read is not there. */
 function stripeBy(journal: ProviderJournal | undefined): OpenedJournal {
-  const stripe = openProviderJournals(readSettings({}, accountSettings), {
-    timeoutMs: 1_000,
-    requestsPerSecondMax: 1,
-  }).find(({ provider }) => provider === 'stripe');
+  const stripe = unread.find(({ provider }) => provider === 'stripe');
   return journal === undefined ? stripe! : { ...stripe!, lacks: [], journal };
 }
 

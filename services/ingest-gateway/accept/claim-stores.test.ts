@@ -53,7 +53,7 @@ async function placeOf(t: TestContext, store: KeepingStore, CLAIM_NAMESPACE: str
   const settings = readClaimStore({ ...place, CLAIMS: store, CLAIM_NAMESPACE });
   await provisionClaimStore(settings);
   t.after(async () => {
-    const claims = inspectClaims(settings);
+    const claims = await inspectClaims(settings);
     await claims.forget();
     await claims.close();
   });
