@@ -143,6 +143,11 @@ export type PendingRead =
   | (Pick<ClaimRequest, 'partnerId' | 'kind' | 'acceptedAt'> & {
       outcome: 'pending';
       shown?: string;
+      /**
+       * Present until its request is known to have been answered. Released or not, whoever claimed
+       * last is at work until its lease would end; below zero it has been over for so long.
+       */
+      underWay?: { leaseLeftMs: number };
     })
   | { outcome: 'unknown' }
   | Cold;

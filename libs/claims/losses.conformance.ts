@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { shownBytesMax, type BucketEpoch } from './claims.ts';
+import { shownBytesMax, type BucketEpoch, type PendingRead } from './claims.ts';
 import {
   aClaim,
   aFingerprint,
@@ -163,22 +163,44 @@ function describeLedgerChecks(open: OpenClaims): void {
   });
 }
 
+function expectPending(read: PendingRead): Extract<PendingRead, { outcome: 'pending' }> {
+  assert.ok(read.outcome === 'pending', read.outcome);
+  return read;
+}
+
 function describeReads(open: OpenClaims): void {
   it('a claimed payment reads as pending in every state, accepted when it was first claimed', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
     const { partnerId, kind, shown, acceptedAt } = request;
     const pending = { outcome: 'pending', partnerId, kind, shown, acceptedAt };
+    const readUnderWay = async () => {
+      const { underWay, ...seen } = expectPending(await claims.read(request.txnId));
+      assert.deepEqual(seen, pending);
+      return underWay?.leaseLeftMs;
+    };
     await warmUp(claims, request);
     const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
-    assert.deepEqual(await claims.read(request.txnId), pending);
+    const leftMs = (await readUnderWay())!;
+    // Not to the second: a service that tells no time better counts it by the earliest there may be.
+    assert.ok(leftMs > 0 && leftMs <= 2 * lasting.leaseMs, `${leftMs} ms`);
     await claims.release(owner);
-    assert.deepEqual(await claims.read(request.txnId), pending);
+    assert.ok((await readUnderWay())! <= leftMs, 'a release does not say that nobody appends');
     const next = { ...request, acceptedAt: new Date() };
     const taken = { ...request, ...expectOutcome(await claims.claim(next), 'claimed') };
-    assert.deepEqual(await claims.read(request.txnId), pending);
+    assert.ok((await readUnderWay())! > 0);
     await claims.complete(taken);
-    assert.deepEqual(await claims.read(request.txnId), pending);
+    assert.equal(await readUnderWay(), undefined);
+  });
+
+  it('reads for how long the lease of who claimed last is over', async (t) => {
+    const { claims, age } = await open(t, { ...lasting, leaseMs: hourMs });
+    const request = aClaim();
+    await warmUp(claims, request);
+    expectOutcome(await claims.claim(request), 'claimed');
+    await age(request.txnId, 3 * hourMs);
+    const { underWay } = expectPending(await claims.read(request.txnId));
+    assert.ok(underWay !== undefined && underWay.leaseLeftMs <= -2 * hourMs + 60_000);
   });
 
   it('what a read shows of the largest size comes back byte for byte', async (t) => {

@@ -1,5 +1,6 @@
 export * from './http/fields.ts';
 export * from './http/idempotency-key.ts';
+export * from './http/key-status.ts';
 export * from './http/list-query.ts';
 export * from './http/problem.ts';
 export * from './http/settlement.ts';

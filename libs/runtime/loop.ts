@@ -142,12 +142,18 @@ export type TimeBudget = {
    * The work's outcome, or a DeadlineError when the budget is spent first. The work itself goes on.
    */
   hold<Result>(work: Promise<Result>, what: string): Promise<Result>;
+  /** Asked before what must not begin late. @throws DeadlineError when the budget is spent. */
+  require(what: string): void;
 };
 
 /** Starts a budget of so many milliseconds now. */
 export function startBudget(totalMs: number): TimeBudget {
   const end = performance.now() + totalMs;
   return {
+    require: (what) => {
+      if (performance.now() < end) return;
+      throw new DeadlineError(`${what} did not begin within ${totalMs} ms`);
+    },
     hold: (work, what) => {
       return withDeadline(work, { ms: Math.max(0, Math.round(end - performance.now())), what });
     },

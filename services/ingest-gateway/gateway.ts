@@ -32,6 +32,8 @@ export type Gateway = {
   /** Who asks the database for what takes long. */
   turns: Turns;
   ledger: Ledger;
+  /** Names the ledger's server; nothing while it is not known to have all that was ever posted. */
+  wholeLedger(): Promise<string | undefined>;
   refunds: FollowUps;
   settlements: Settlements;
   endpoints: WebhookEndpoints;

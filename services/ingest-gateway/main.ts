@@ -27,6 +27,7 @@ import {
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { renewUnposted } from './accept/unposted.ts';
 import { readConfig, type Config } from './config.ts';
+import { wholeLedger } from './accept/find-key.ts';
 import type { Gateway } from './gateway.ts';
 import { openAdmission, openBacklog } from './http/admission.ts';
 import { gatewayMetrics, measureRequests } from './http/metrics.ts';
@@ -47,7 +48,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   const metrics = gatewayMetrics(service.metrics, claims, backlogs);
   const database = openGatewayDatabase(config, service);
   const store = await openLedgerStore(config, () => database, { callLimitMs: budgetMs });
-  const { ledger, followUps } = store;
+  const { ledger, followUps, continuity } = store;
   if (store.store !== 'postgres') service.onClose('ledger', () => ledger.close());
   const partners = openPartners(database);
 
@@ -73,6 +74,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     turns: openTurns(),
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
+    wholeLedger: () => wholeLedger(continuity),
     refunds: { ...followUps, find: shareReads((txnId: TxnId) => followUps.find(txnId)) },
     settlements: openSettlements(database),
     endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),

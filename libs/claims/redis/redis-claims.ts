@@ -223,10 +223,15 @@ function parseReadReply(reply: unknown): PendingRead {
   const [outcome, ...rest] = reply as [string, ...string[]];
   switch (outcome) {
     case 'pending': {
-      const [partner, kind, acceptedAt, shown] = rest;
+      const [partner, kind, acceptedAt, leaseLeftMs, shown] = rest;
       const whose = { partnerId: partner as PartnerId, kind: kind as TransactionKind };
       const seen = { ...whose, acceptedAt: new Date(Number(acceptedAt)) };
-      return { outcome, ...seen, ...(shown !== undefined && { shown }) };
+      return {
+        outcome,
+        ...seen,
+        ...(leaseLeftMs !== '' && { underWay: { leaseLeftMs: Number(leaseLeftMs) } }),
+        ...(shown !== undefined && { shown }),
+      };
     }
     case 'unknown':
       return { outcome };

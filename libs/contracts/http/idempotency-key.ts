@@ -81,6 +81,11 @@ function parseBare(text: string): ParsedKey {
   return checkLength(text);
 }
 
+/** The same of a key that is not in a header, but is said as it is: in a path, percent-decoded. */
+export function parseBareIdempotencyKey(text: string): ParsedKey {
+  return printable.test(text) ? checkLength(text) : invalid('Use printable ASCII characters only.');
+}
+
 function checkLength(key: string): ParsedKey {
   if (key.length >= 1 && key.length <= lengthMax) {
     return { outcome: 'key', key: key as IdempotencyKey };

@@ -25,7 +25,7 @@ type LookRow = {
   posted: OffsetTexts;
 };
 
-/** Whether a ledger in PostgreSQL has all that was told, as the role `triplock_ledger`. */
+/** Whether a ledger in PostgreSQL has all that was told, as the role `triplock_ledger`; any other may `look`. */
 export function openPostgresContinuity(database: Database): Continuity {
   return {
     look: async () => {

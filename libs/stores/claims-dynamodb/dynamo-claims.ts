@@ -103,6 +103,9 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
           partnerId: record['p'] as PartnerId,
           kind: record['k'] as TransactionKind,
           acceptedAt: new Date(Number(record['a'])),
+          ...(record['s'] !== 'completed' && {
+            underWay: { leaseLeftMs: Number(record['l']) - earliest },
+          }),
           ...(lives(kept) && { shown: String(kept!['shown']) }),
         };
       }),

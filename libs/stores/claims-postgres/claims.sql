@@ -33,15 +33,19 @@ RETURNING txn_id
 --
 -- $1 namespace, $2 txn_id, $3 its bucket, $4 life of a record in milliseconds.
 -- One row with `outcome`:
---   pending  claimed, in whatever state: partner, kind, accepted_at, and shown; null = its time
---            was over
+--   pending  claimed, in whatever state: partner, kind, accepted_at, lease_left_ms; null =
+--            completed; and shown; null = its time was over
 --   unknown  certainly not claimed
 --   cold     no record, which proves nothing; epoch and barrier of the bucket, null = none
 SELECT
   CASE WHEN c.txn_id IS NOT NULL THEN 'pending'
     WHEN m.warm OR m.since + $4 * interval '1 ms' <= asked.at THEN 'unknown'
     ELSE 'cold' END AS outcome,
-  c.partner, c.kind, c.accepted_at, s.shown, m.epoch::text AS epoch, m.barrier
+  c.partner, c.kind, c.accepted_at,
+  CASE WHEN c.state <> 'completed'
+    THEN round(extract(epoch FROM c.lease_until - asked.at) * 1000)::double precision
+  END AS lease_left_ms,
+  s.shown, m.epoch::text AS epoch, m.barrier
 FROM (SELECT clock_timestamp() AS at) AS asked
 LEFT JOIN claims AS c ON c.namespace = $1 AND c.txn_id = $2 AND c.expires_at > asked.at
 LEFT JOIN claims_shown AS s ON s.namespace = $1 AND s.txn_id = $2 AND s.expires_at > asked.at

@@ -214,6 +214,7 @@ type ReadRow = MarkerRow & {
   partner: PartnerId;
   kind: TransactionKind;
   accepted_at: Date;
+  lease_left_ms: number | null;
   shown: string | null;
 };
 
@@ -223,7 +224,15 @@ function pendingRead(row: ReadRow): PendingRead {
   switch (outcome) {
     case 'pending': {
       const { partner: partnerId, kind, accepted_at: acceptedAt, shown } = row;
-      return { outcome, partnerId, kind, acceptedAt, ...(shown !== null && { shown }) };
+      const { lease_left_ms: leaseLeftMs } = row;
+      return {
+        outcome,
+        partnerId,
+        kind,
+        acceptedAt,
+        ...(leaseLeftMs !== null && { underWay: { leaseLeftMs } }),
+        ...(shown !== null && { shown }),
+      };
     }
     case 'unknown':
       return { outcome };

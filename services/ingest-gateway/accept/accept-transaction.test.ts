@@ -165,6 +165,26 @@ describe('accepting a payment when something breaks', () => {
     assert.equal((await acceptTransaction(gateway, anOrder(payment))).outcome, 'replayed');
   });
 
+  it('one that stood still after its claim until its time was over appends nothing', async (t) => {
+    const { gateway, appended } = await openTestGateway(t);
+    await acceptTransaction(gateway, anOrder());
+    const budget = startBudget(1_000);
+    const isSpent = async () => {
+      try {
+        return void budget.require('it');
+      } catch {
+        return true;
+      }
+    };
+    const reached = async (point: string) => {
+      if (point === 'gateway.claimed') await eventually(isSpent);
+    };
+    const still = { ...gateway, crashPoints: { ...gateway.crashPoints, reached } };
+    const { outcome } = await acceptTransaction(still, { ...anOrder(aPayment()), budget });
+    assert.equal(outcome, 'unavailable');
+    assert.equal(await appended(), 1n);
+  });
+
   it('a claim that nobody answers is unknown within the budget', async (t) => {
     const { gateway } = await openTestGateway(t);
     const silent = { ...gateway.claims, claim: () => new Promise<never>(() => undefined) };

@@ -208,6 +208,8 @@ async function append(gateway: Gateway, order: Order, owner: ClaimOwner): Promis
     const answer = renderAnswer(transaction);
     const record = encodeAccepted(transaction, carriedTraceparent(traceparent));
     await crashPoints.reached('gateway.claimed');
+    // A process that stood still: by now it may be said that nothing was accepted (find-key.ts).
+    budget.require('the append');
     await budget.hold(
       measuredAppend(gateway, { record, partnerId: transaction.partnerId }),
       'Kafka',

@@ -86,6 +86,33 @@ function readBarrier(text: string): Offsets {
   return new Map(offsets.map(([partition, offset]) => [Number(partition), BigInt(offset)]));
 }
 
+/** Waits until the ledger has posted all that was in the topic when it was asked. */
+export type PostedNow = {
+  /**
+   * With the key of a record, all under that key. False when `signal` ends the wait.
+   *
+   * @throws when Kafka does not answer.
+   */
+  untilPosted(recordKey: string | undefined, signal: AbortSignal): Promise<boolean>;
+};
+
+/** Watches how far the workers are behind a moment: only offsets read after the question count. */
+export function watchPosted(offsets: Pick<TopicOffsets, 'committed' | 'end'>): PostedNow {
+  const ends = shareReads(() => offsets.end(), askLimits);
+  const committed = shareReads(() => offsets.committed(), askLimits);
+  return {
+    async untilPosted(recordKey, signal) {
+      const end = await ends();
+      const own = partitionsOf(recordKey, end);
+      while (!signal.aborted) {
+        const position = { committed: await committed(), end };
+        if (own.every((partition) => isPassed(partition, end, position))) return true;
+      }
+      return false;
+    },
+  };
+}
+
 /** Tells whether the ledger has posted everything, of a record's key, whose claim has expired. */
 export type Expired = { arePosted(recordKey?: string): Promise<boolean> };
 

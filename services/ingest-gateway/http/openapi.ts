@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { fastifySwagger } from '@fastify/swagger';
 import {
   balanceSchema,
+  keyStatusSchema,
   newWebhookEndpointSchema,
   problemSchema,
   redeliveryRequestSchema,
@@ -44,6 +45,7 @@ const schemas = {
   Settlement: settlementSchema,
   SettlementList: settlementListSchema,
   Balance: balanceSchema,
+  KeyStatus: keyStatusSchema,
   WebhookEndpointRequest: webhookEndpointRequestSchema,
   WebhookEndpointCreation: newWebhookEndpointSchema,
   WebhookEndpointChanges: webhookEndpointChangesSchema,

@@ -4,6 +4,7 @@ import type { Gateway } from '../gateway.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
+import { addKeyRoutes } from './keys.ts';
 import { addKindRoutes } from './kinds.ts';
 import { addListRoutes } from './list-transactions.ts';
 import { addSettlementRoutes } from './settlements.ts';
@@ -26,6 +27,7 @@ export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
 /** Those about transactions of every kind. */
 export function addTransactionRoutes(app: FastifyInstance, gateway: Gateway): void {
   addKindRoutes(app, gateway);
+  addKeyRoutes(app, gateway);
   addListRoutes(app, gateway);
 }
 

@@ -56,6 +56,11 @@ function scopesOf(kind: TransactionKind): [route: string, scope: Scope][] {
 const scopes: Readonly<Record<string, Scope>> = {
   ...Object.fromEntries(transactionKinds.flatMap(scopesOf)),
   'GET /v1/payments': { owner: 200, stranger: 200 },
+  'GET /v1/keys/{kind}/{key}': {
+    path: () => '/v1/keys/payment/the%20same',
+    owner: 200,
+    stranger: 200,
+  },
   'GET /v1/payments/{id}/refunds': { owner: 200, stranger: 404 },
   'GET /v1/settlements': { path: () => `/v1/settlements?date=${day}`, owner: 200, stranger: 200 },
   'GET /v1/settlements/{date}.csv': {

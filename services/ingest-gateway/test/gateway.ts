@@ -2,7 +2,11 @@ import type { TestContext } from 'node:test';
 import { providerNames } from '@triplock/providers';
 import { openRedisClaims, inspectRedisClaims } from '@triplock/claims';
 import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
-import { openPostgresLedger, openPostgresFollowUps } from '@triplock/ledger';
+import {
+  openPostgresContinuity,
+  openPostgresFollowUps,
+  openPostgresLedger,
+} from '@triplock/ledger';
 import {
   type AcceptedFollowUp,
   type AcceptedPayment,
@@ -34,6 +38,7 @@ import {
   partitionOfKey,
   runConsumer,
 } from '@triplock/transport';
+import { wholeLedger } from '../accept/find-key.ts';
 import { recoverLosses } from '../accept/loss-recovery.ts';
 import type { Order, Transaction } from '../accept/transaction.ts';
 import { watchUnposted } from '../accept/unposted.ts';
@@ -48,7 +53,8 @@ const logger = createLogger({ service: 'test', instance: 'test', level: 'silent'
 
 const partitions = 2;
 
-type TestTimes = { leaseMs?: number; shownMs?: number };
+/** Shorter times of its claims than usual. */
+export type TestTimes = { leaseMs?: number; shownMs?: number };
 
 /** A gateway on real stores of one test's own, and hands to break them with. */
 export async function openTestGateway(
@@ -70,6 +76,7 @@ export async function openTestGateway(
 
   const metrics = createMetrics('test');
   const refunds = openPostgresFollowUps(database.open('triplock_gateway'));
+  const continuity = openPostgresContinuity(database.open('triplock_gateway'));
   const gateway = partialGateway({
     claims,
     recovery: recoverLosses({ claims, ledger, offsets, logger }),
@@ -77,6 +84,7 @@ export async function openTestGateway(
     log,
     backlogs: { claims: openBacklog(), appends: openBacklog() },
     ledger,
+    wholeLedger: () => wholeLedger(continuity),
     refunds,
     metrics: gatewayMetrics(metrics),
     crashPoints: createCrashPoints(),

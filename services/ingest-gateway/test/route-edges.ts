@@ -14,7 +14,7 @@ import { addWebhookEndpointRoutes } from '../routes/webhook-endpoint.ts';
 import { addWebhookEndpointsRoutes } from '../routes/webhook-endpoints.ts';
 import { createHttpServer } from '../http/server.ts';
 import { addTransactionRoutes } from '../routes/gateway-routes.ts';
-import { admitByName, openTestGateway, partialGateway } from './gateway.ts';
+import { admitByName, openTestGateway, partialGateway, type TestTimes } from './gateway.ts';
 
 /** One request; the partner named by `as` sends it. A body of text goes out as it is. */
 export type Asked = {
@@ -33,8 +33,8 @@ export type Answered = {
 };
 
 /** The routes about payments and refunds over real stores of one test's own. */
-export async function transactionEdge(t: TestContext) {
-  const opened = await openTestGateway(t);
+export async function transactionEdge(t: TestContext, times: TestTimes = {}) {
+  const opened = await openTestGateway(t, times);
   const { gateway } = opened;
   const app = await createHttpServer({
     logger: gateway.logger,

@@ -621,6 +621,8 @@ GRANT SELECT ON ledger.rewinds, ledger.told TO triplock_ledger;
 GRANT INSERT (since, disputes_only) ON ledger.rewinds TO triplock_ledger;
 GRANT UPDATE (disputes_asked_at) ON ledger.rewinds TO triplock_ledger;
 GRANT UPDATE (adopted_at) ON ledger.told TO triplock_ledger;
+-- The gateway asks whether what the ledger does not have was never posted.
+GRANT SELECT ON ledger.continuity TO triplock_gateway;
 GRANT SELECT, UPDATE (server, archived, posted, noted_at, posted_on, set_back_at) ON ledger.continuity
   TO triplock_ledger;
 GRANT SELECT, INSERT, UPDATE ON ledger.given_back, ledger.recalled TO triplock_ledger;
