@@ -9,7 +9,7 @@ import {
   type GeneratedFile,
 } from '@triplock/launcher';
 import { dashboardFiles } from '@triplock/observability';
-import { description } from '@triplock/console/generated';
+import { describeConsole } from '@triplock/console/generated';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -21,7 +21,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     )),
     ...dashboardFiles().map(({ path, text }) => ({ path: relative(root, path), text })),
     { path: 'docs/openapi.json', text: await describeGateway() },
-    { path: 'docs/console-openapi.json', text: `${JSON.stringify(description, undefined, 2)}\n` },
+    { path: 'docs/console-openapi.json', text: await describeConsole() },
   ];
 }
 

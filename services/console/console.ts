@@ -1,5 +1,6 @@
+import type { FieldProblem } from '@triplock/contracts';
 import type { Database } from '@triplock/postgres';
-import type { CrashPoints, HttpDocument, Logger } from '@triplock/runtime';
+import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { Config } from './config.ts';
 import type { FlowWatch } from './flow/flow.ts';
 import type { Html } from './html/html.ts';
@@ -64,12 +65,13 @@ export type Console = {
 };
 
 /** One request, once its route is known and its sender may take it. */
-export type Visit = {
+export type Visit<Asked = unknown> = {
   /** Of the path, decoded. */
   params: Readonly<Record<string, string>>;
+  /** What the route can be asked, once that was judged: texts that are trimmed and not empty. */
+  asked: Asked;
+  /** As it was sent, for links that lead on from here. */
   query: URLSearchParams;
-  /** Of a POST: a form's, or those of a JSON object; empty for any other. */
-  fields: URLSearchParams;
   session: Session;
   /** The secret of the session's cookie, where it came by one. */
   secret?: string;
@@ -86,42 +88,11 @@ export type Route = {
   role: Role | 'anyone';
   /** Where it is not: what breaks things has no path in production. */
   except?: 'production';
+  /** What it can be asked: by the query of a GET, by the form or the JSON of a POST. */
+  asks?: Schema;
+  /** Of a path of the API: what the document says of it, and of what it answers. */
+  api?: { operationId: string; summary: string; answers: Schema };
   answer: (console: Console, visit: Visit) => Promise<Answer>;
-};
-
-/** What came of an act: in words, and for programs. A secret is shown once and stored nowhere. */
-export type Acted = {
-  outcome: 'done' | 'nothing' | 'refused' | 'unknown';
-  detail: string;
-  result: unknown;
-  secret?: string;
-};
-
-/** Who acts, and why. */
-type Actor = { by: string; why: string };
-
-/** An act whose fields make sense. */
-export type Prepared = {
-  /** What it is done to, as the record of acts names it. */
-  target: string;
-  perform(console: Console, actor: Actor): Promise<Acted>;
-};
-
-/** A kind of act: what it is called, who may do it, and what it asks. */
-export type KindOfAct = {
-  /** On its button, in a title, and in the description of the API. */
-  label: string;
-  role: Role;
-  /** Where it cannot be done. */
-  except?: Route['except'];
-  /** What it is asked by, besides a reason; a field that is a text is described by one alone. */
-  fields: Readonly<Record<string, string | Schema>>;
-  /** Those of them that it can go without. */
-  optional?: readonly string[];
-  /** The page on which one sees what came of it; its record where there is none. */
-  then?: `/${string}`;
-  /** @throws CommandError that says what is wrong with the fields. */
-  prepare(fields: URLSearchParams): Prepared;
 };
 
 /** A page that the navigation leads to. */
@@ -144,8 +115,8 @@ export type Answer =
   | { is: 'fragment'; html: Html }
   /** As JSON, bigints as numbers or texts as the commands' `--json` has them. */
   | { is: 'json'; body: unknown }
-  /** The same bytes for everybody, until the next version. */
-  | { is: 'document'; document: HttpDocument }
+  /** The OpenAPI document of all routes, which the server has. */
+  | { is: 'description' }
   /** A file to keep, such as CSV: in pieces, so that its size does not matter. */
   | { is: 'file'; name: string; type: string; pieces: AsyncIterable<string> | Iterable<string> }
   /** Server-sent events until either side ends them; `signal` aborts when the browser has gone. */
@@ -160,10 +131,12 @@ export type ServerSentEvent = { event?: string; data: string; id?: string };
 export class Refusal extends Error {
   override name = 'Refusal';
   readonly code: RefusalCode;
-  /** @param detail says what to do. */
-  constructor(code: RefusalCode, detail: string) {
+  readonly errors: readonly FieldProblem[];
+  /** @param detail says what to do; `errors` where, of a field that is wrong. */
+  constructor(code: RefusalCode, detail: string, errors: readonly FieldProblem[] = []) {
     super(detail);
     this.code = code;
+    this.errors = errors;
   }
 }
 

@@ -1,31 +1,54 @@
-import { runAct } from './acts.ts';
+import { actSchema, askedActSchema, runAct } from './acts.ts';
+import type { KindOfAct } from './kind-of-act.ts';
 import {
   mayAct,
   Refusal,
   type Answer,
   type Console,
-  type KindOfAct,
   type Route,
   type Session,
   type Visit,
 } from '../console.ts';
+import { page, reading } from '../edge/route.ts';
+import * as json from '../edge/schema.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { actNames, kindsOfActs, type ActName } from './kinds-of-acts.ts';
 import { facts, linked, state, table, time } from '../html/shown.ts';
 import { findAct, type RecordedAct, listActs } from '@triplock/inspect';
 
+const asksActs = json.query({
+  before: json.sent('the number of an act: those before it', '^[1-9][0-9]{0,17}$'),
+  act: json.sent('a kind of act: those of this kind'),
+  target: json.sent('what acts were done to: those on this'),
+  by: json.sent('the name of an operator: their acts'),
+});
+type ActsVisit = Visit<json.ValueOf<typeof asksActs>>;
+
 /** The record of acts, and every kind of act as a form's target and as a path of the API. */
 export const actRoutes: readonly Route[] = [
-  { method: 'GET', path: '/acts', role: 'viewer', answer: showActs },
-  { method: 'GET', path: '/acts/:id', role: 'viewer', answer: showAct },
-  { method: 'GET', path: '/api/v1/acts', role: 'viewer', answer: readActs },
-  { method: 'GET', path: '/api/v1/acts/:id', role: 'viewer', answer: readAct },
+  page('/acts', showActs, asksActs),
+  page('/acts/:id', showAct),
+  reading('/acts', {
+    operationId: 'listActs',
+    summary: 'Who did what and why, newest first.',
+    asks: asksActs,
+    answers: json.named('Acts', json.object({ data: json.listOf(actSchema), has_more: json.flag })),
+    read: actsFor,
+  }),
+  reading('/acts/:id', {
+    operationId: 'readAct',
+    summary: 'One act.',
+    answers: actSchema,
+    read: oneAct,
+  }),
   ...actNames.flatMap((name): Route[] => {
-    const { role, except }: KindOfAct = kindsOfActs[name];
-    const who = { role, ...(except && { except }) };
+    const { label, role, except, asks }: KindOfAct = kindsOfActs[name];
+    const how = { method: 'POST', role, asks, ...(except && { except }) } as const;
+    const operationId = name.replaceAll(/[.-](\w)/g, (_, letter: string) => letter.toUpperCase());
+    const api = { operationId, summary: `${label}.`, answers: askedActSchema };
     return [
-      { method: 'POST', path: `/acts/${name}`, ...who, answer: byForm(name) },
-      { method: 'POST', path: `/api/v1/acts/${name}`, ...who, answer: byApi(name) },
+      { ...how, path: `/acts/${name}`, answer: byForm(name) },
+      { ...how, path: `/api/v1/acts/${name}`, api, answer: byApi(name) },
     ];
   }),
 ];
@@ -104,23 +127,12 @@ function byApi(name: ActName) {
 
 const actsOnPage = 50;
 
-async function readActs({ records }: Console, visit: Visit): Promise<Answer> {
-  return { is: 'json', body: await actsFor(records, visit) };
-}
-
-/** @throws Refusal where the cursor is none of this list. */
-async function actsFor(records: Console['records'], { query }: Visit) {
-  const cursor = query.get('before');
-  if (cursor !== null && !isNumber(cursor)) {
-    throw new Refusal('invalid_request', 'before must be the number of an act.');
-  }
-  const [act, target, by] = ['act', 'target', 'by'].map((name) => query.get(name) || undefined);
+/** What is asked for, as `before` goes on through it. */
+async function actsFor({ records }: Console, { asked: { before, ...filter } }: ActsVisit) {
   const acts = await listActs(records, {
     limit: actsOnPage + 1,
-    ...(cursor !== null && { before: BigInt(cursor) }),
-    ...(act !== undefined && { act }),
-    ...(target !== undefined && { target }),
-    ...(by !== undefined && { by }),
+    ...(before !== undefined && { before: BigInt(before) }),
+    ...filter,
   });
   return { data: acts.slice(0, actsOnPage), has_more: acts.length > actsOnPage };
 }
@@ -134,12 +146,8 @@ async function oneAct({ records }: Console, { params }: Visit): Promise<Recorded
   return act;
 }
 
-async function readAct(console: Console, visit: Visit): Promise<Answer> {
-  return { is: 'json', body: await oneAct(console, visit) };
-}
-
-async function showActs(console: Console, visit: Visit): Promise<Answer> {
-  const { data, has_more: hasMore } = await actsFor(console.records, visit);
+async function showActs(console: Console, visit: ActsVisit): Promise<Answer> {
+  const { data, has_more: hasMore } = await actsFor(console, visit);
   const query = new URLSearchParams(visit.query);
   query.set('before', String(data.at(-1)?.id ?? ''));
   const main = html`${actTable(data, { caption: 'Acts', empty: 'Nobody has done anything yet.' })}

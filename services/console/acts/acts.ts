@@ -1,6 +1,7 @@
 import { CommandError } from '@triplock/command';
 import { kindsOfActs, outcomeUnknown, type ActName } from './kinds-of-acts.ts';
-import { Refusal, type Acted, type Console, type Visit } from '../console.ts';
+import { Refusal, type Console, type Visit } from '../console.ts';
+import type { Acted, AskedOfAll } from './kind-of-act.ts';
 import * as json from '../edge/schema.ts';
 import { beginAct, finishAct, type RecordedAct, type ActOutcome } from '@triplock/inspect';
 
@@ -13,7 +14,6 @@ export type AskedAct =
   /** The same form was sent before, for the same, and began that act. */
   | { outcome: 'asked-before'; id: bigint };
 
-const whyMax = 500;
 const targetMax = 2_000;
 const formId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -30,17 +30,15 @@ const formId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
  * form began another act, one on something else, or somebody else's.
  */
 export async function runAct(console: Console, name: ActName, visit: Visit): Promise<AskedAct> {
-  const { fields, session } = visit;
-  const kind = kindsOfActs[name];
-  const why = reasonIn(fields);
+  const { reason: why, form: given, ...asked } = visit.asked as AskedOfAll;
   // Of a button that has a field already, its form is in its address.
-  const form = fields.get('form') ?? visit.query.get('form') ?? crypto.randomUUID();
+  const form = given ?? visit.query.get('form') ?? crypto.randomUUID();
   if (!formId.test(form)) throw new Refusal('invalid_request', 'form must be a UUID.');
-  const prepared = refusing(() => kind.prepare(fields));
+  const prepared = refusing(() => kindsOfActs[name].prepare(asked));
   if (prepared.target.length > targetMax) {
     throw new Refusal('invalid_request', 'That is too much for one act: choose less.');
   }
-  const { operator: by, role } = session;
+  const { operator: by, role } = visit.session;
   const begun = await beginAct(console.records, { form, act: name, by, role, why, ...prepared });
   const { id } = begun;
   if (begun.outcome === 'other-act') {
@@ -72,15 +70,6 @@ async function perform(console: Console, name: ActName, work: () => Promise<Acte
   }
 }
 
-function reasonIn(fields: URLSearchParams): string {
-  const why = (fields.get('reason') ?? '').trim().toWellFormed();
-  if (why === '') throw new Refusal('invalid_request', 'Give a reason: it is kept with the act.');
-  if (why.length > whyMax) {
-    throw new Refusal('invalid_request', `Give a reason of at most ${whyMax} characters.`);
-  }
-  return why;
-}
-
 /** What a command says about its words, a form says about its fields. */
 function refusing<Value>(read: () => Value): Value {
   try {
@@ -93,10 +82,10 @@ function refusing<Value>(read: () => Value): Value {
 
 const outcomes = ['done', 'nothing', 'refused', 'unknown'];
 
-/** What of acts is given to programs. */
-export const actSchemas: json.Schemas = {
-  Acts: json.object({ data: json.listOf(json.ref('Act')), has_more: json.flag }),
-  Act: json.shapeOf<RecordedAct>({
+/** An act as it is recorded. */
+export const actSchema = json.named(
+  'Act',
+  json.shapeOf<RecordedAct>({
     id: json.whole,
     act: json.text,
     target: json.text,
@@ -108,19 +97,21 @@ export const actSchemas: json.Schemas = {
     detail: json.text,
     finishedAt: json.orNull(json.time),
   }),
-  AskedAct: {
-    oneOf: [
-      json.object(
-        {
-          id: json.whole,
-          outcome: { enum: outcomes },
-          detail: json.text,
-          result: { description: 'what came of it, by the kind of act' },
-          secret: { type: 'string', description: 'shown this once, and stored nowhere' },
-        },
-        ['secret'],
-      ),
-      json.object({ id: json.whole, outcome: { const: 'asked-before' } }),
-    ],
-  },
-};
+);
+
+/** What programs are told came of what they asked. */
+export const askedActSchema = json.named<AskedAct>('AskedAct', {
+  oneOf: [
+    json.object(
+      {
+        id: json.whole,
+        outcome: { enum: outcomes },
+        detail: json.text,
+        result: { description: 'what came of it, by the kind of act' },
+        secret: { type: 'string', description: 'shown this once, and stored nowhere' },
+      },
+      ['secret'],
+    ),
+    json.object({ id: json.whole, outcome: { const: 'asked-before' } }),
+  ],
+});

@@ -36,7 +36,8 @@ import {
 import { CommandError, timeOf, UsageError, wordsOf, count } from '@triplock/command';
 import { breakingActs } from '../break/break-acts.ts';
 import type { Config } from '../config.ts';
-import type { Acted, Console, KindOfAct, Prepared } from '../console.ts';
+import type { Console } from '../console.ts';
+import { act, type Acted, type KindOfAct, type Prepared } from './kind-of-act.ts';
 import * as json from '../edge/schema.ts';
 import { maskedIn } from '../html/shown.ts';
 
@@ -57,92 +58,114 @@ export const lettersMax = 40;
 /** How long an audit that a page asks for waits for what is in flight. */
 const auditWaitMs = 5_000;
 
-const letters = { ...json.listOf(json.text), minItems: 1, maxItems: lettersMax };
-const yesOrNo = (description: string) => ({ ...json.text, enum: ['yes', 'no'], description });
+const letters = {
+  ...json.listOf(json.sent('the id of a dead letter')),
+  minItems: 1,
+  maxItems: lettersMax,
+  description: `1 to ${lettersMax} ids of dead letters`,
+};
+const yesOrNo = (what: string) => json.choice(['yes', 'no'], `yes or no: ${what}`);
+const partner = json.sent('the name of a partner, of a-z, 0-9 and -');
+
+/** A webhook-id, and which of its event's from the second on. */
+const deliveryId = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([2-9]|[1-9][0-9]))?$/;
 
 /** Every kind of act, by the functions of the operators' commands. */
 export const kindsOfActs = {
-  'dead-letters.redrive': {
+  'dead-letters.redrive': act({
     label: 'Redrive',
     role: 'operator',
     fields: { id: letters, again: yesOrNo('also what was before') },
     optional: ['again'],
     prepare: prepareRedrive,
-  },
-  'dead-letters.dismiss': {
+  }),
+  'dead-letters.dismiss': act({
     label: 'Dismiss',
     role: 'operator',
     fields: { id: letters },
     prepare: prepareDismissal,
-  },
-  'webhooks.redeliver': {
+  }),
+  'webhooks.redeliver': act({
     label: 'Redeliver',
     role: 'operator',
-    fields: { partner: 'whose', id: 'a webhook-id' },
+    fields: { partner, id: json.sent('the webhook-id of a delivery of theirs', deliveryId.source) },
     prepare: prepareRedelivery,
-  },
-  'webhooks.redeliver-window': {
+  }),
+  'webhooks.redeliver-window': act({
     label: 'Redeliver what was given up',
     role: 'operator',
-    fields: { partner: 'whose', since: 'made from then on', until: 'before' },
+    fields: {
+      partner,
+      since: json.sent('a time: what was made from then on'),
+      until: json.sent('a time: what was made before'),
+    },
     optional: ['since', 'until'],
     prepare: prepareWindow,
-  },
-  'audit.run': {
+  }),
+  'audit.run': act({
     label: 'Run the audit now',
     role: 'operator',
     fields: {},
     prepare: prepareAudit,
-  },
-  'losses.acknowledge': {
+  }),
+  'losses.acknowledge': act({
     label: 'Acknowledge',
     role: 'operator',
-    fields: { id: 'the number of the loss' },
+    fields: { id: json.sent('the number of a loss') },
     prepare: prepareLoss,
-  },
-  'payments.give-back': {
+  }),
+  'payments.give-back': act({
     label: 'Give back',
     role: 'admin',
-    fields: { id: 'of a card payment that has ended' },
+    fields: { id: json.sent('the id of a card payment that has ended') },
     prepare: prepareGiveBack,
-  },
-  'partners.add': {
+  }),
+  'partners.add': act({
     label: 'Add a partner',
     role: 'admin',
-    fields: { partner: 'its name, of a-z, 0-9 and -' },
+    fields: { partner },
     prepare: partnerAct(addPartner),
-  },
-  'partners.rotate-key': {
+  }),
+  'partners.rotate-key': act({
     label: 'Make a key',
     role: 'admin',
-    fields: { partner: 'whose' },
+    fields: { partner },
     prepare: partnerAct(rotateKey),
-  },
-  'partners.revoke-key': {
+  }),
+  'partners.revoke-key': act({
     label: 'Revoke a key',
     role: 'admin',
-    fields: { partner: 'whose', prefix: 'the beginning of the key' },
-    prepare: partnerAct((id, fields) => revokeKey(id, prefixIn(fields)), 'prefix'),
-  },
-  'partners.card-numbers': {
+    fields: {
+      partner,
+      prefix: {
+        ...json.sent('the first 4 to 100 characters of the key'),
+        minLength: 4,
+        maxLength: 100,
+      },
+    },
+    prepare: partnerAct((id, { prefix = '' }) => revokeKey(id, prefix), 'prefix'),
+  }),
+  'partners.card-numbers': act({
     label: 'Say whether card numbers are allowed',
     role: 'admin',
-    fields: { partner: 'whose', allowed: yesOrNo('card numbers in texts') },
+    fields: { partner, allowed: yesOrNo('card numbers in texts') },
     prepare: partnerAct(
-      (id, fields) => setCardNumbers(id, isYes(fields, 'allowed') ? cardNumbersEverywhere : []),
+      (id, { allowed }) => setCardNumbers(id, allowed === 'yes' ? cardNumbersEverywhere : []),
       'allowed',
     ),
-  },
-  'partners.rotate-secret': {
+  }),
+  'partners.rotate-secret': act({
     label: 'Make a new secret',
     role: 'admin',
-    fields: { partner: 'whose', endpoint: 'its id', again: yesOrNo('even early') },
+    fields: { partner, endpoint: json.sent('the id of an endpoint'), again: yesOrNo('even early') },
     optional: ['again'],
     prepare: partnerAct(
-      (id, fields) => rotateSecret(id, endpointIn(fields), whenIn(fields)),
+      // While two secrets sign only who says so rotates once more.
+      (id, { endpoint, again }) =>
+        rotateSecret(id, endpointIdOf(endpoint), again === 'yes' ? 'even-early' : 'rested'),
       'endpoint',
     ),
-  },
+  }),
   ...breakingActs,
 } as const satisfies Readonly<Record<string, KindOfAct>>;
 
@@ -152,36 +175,33 @@ export type ActName = keyof typeof kindsOfActs;
 /** The names of all acts. */
 export const actNames = Object.keys(kindsOfActs) as ActName[];
 
-/** @throws UsageError for none, too many, or what is no id of a dead letter. */
-function lettersIn(fields: URLSearchParams): DeadLetterId[] {
-  const ids = [...new Set(fields.getAll('id'))].map(parseDeadLetterId);
-  if (ids.length > 0 && ids.length <= lettersMax) return ids;
-  throw new UsageError(`choose 1 to ${lettersMax} dead letters`);
-}
+/** @throws UsageError for what is no id of a dead letter. */
+const lettersIn = (ids: readonly string[]) => [...new Set(ids)].map(parseDeadLetterId);
 
-function prepareRedrive(fields: URLSearchParams): Prepared {
-  const ids = lettersIn(fields);
-  const again = isAgain(fields);
+function prepareRedrive({ id, again }: { id: string[]; again?: 'yes' | 'no' }): Prepared {
+  const ids = lettersIn(id);
+  const isAgain = again === 'yes';
   return {
-    target: [...ids.map(renderDeadLetterId), ...(again ? ['again'] : [])].join(' '),
+    target: [...ids.map(renderDeadLetterId), ...(isAgain ? ['again'] : [])].join(' '),
     async perform(console, { by, why }) {
       const { config } = console;
       refuseWhatCannotBeRedriven(config, ids);
       if (ids.some(({ source }) => source === 'refused')) required(config, 'PUBSUB_PROJECT_ID');
       const sources = sourcesOf(config, operatorsDatabase(console));
-      const redriveOne = (id: DeadLetterId) => redrive(sources, id, { by, why, again });
+      const redriveOne = (each: DeadLetterId) =>
+        redrive(sources, each, { by, why, again: isAgain });
       return actOnEach(console, ids, { act: redriveOne, describe: describeRedrive });
     },
   };
 }
 
-function prepareDismissal(fields: URLSearchParams): Prepared {
-  const ids = lettersIn(fields).map(dismissableOf);
+function prepareDismissal({ id }: { id: string[] }): Prepared {
+  const ids = lettersIn(id).map(dismissableOf);
   return {
     target: ids.map(renderDeadLetterId).join(' '),
     async perform(console, actor) {
       const sources = sourcesOf(console.config, operatorsDatabase(console));
-      const dismissOne = (id: DismissableId) => dismiss(sources, id, actor);
+      const dismissOne = (each: DismissableId) => dismiss(sources, each, actor);
       return actOnEach(console, ids, { act: dismissOne, describe: describeDismissal });
     },
   };
@@ -232,10 +252,10 @@ async function actOnEach<Id extends DeadLetterId, Result extends { outcome: stri
   return { outcome, detail: lines.join('\n'), result: { results } };
 }
 
-function prepareWindow(fields: URLSearchParams): Prepared {
-  const partner = partnerIdOf(fields.get('partner') ?? undefined);
-  const since = timeOf(fields.get('since') || undefined, { option: 'since' });
-  const until = timeOf(fields.get('until') || undefined, { option: 'until' });
+function prepareWindow(asked: { partner: string; since?: string; until?: string }): Prepared {
+  const partner = partnerIdOf(asked.partner);
+  const since = timeOf(asked.since, { option: 'since' });
+  const until = timeOf(asked.until, { option: 'until' });
   if (since !== undefined && until !== undefined && since >= until) {
     throw new UsageError('until is not after since');
   }
@@ -252,14 +272,10 @@ function prepareWindow(fields: URLSearchParams): Prepared {
   };
 }
 
-const deliveryId = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([2-9]|[1-9]\d))?$/;
-
 /** One delivery, whatever became of it: its partner gets it once more, under the same id. */
-function prepareRedelivery(fields: URLSearchParams): Prepared {
-  const partnerId = partnerIdOf(fields.get('partner') ?? undefined);
-  const id = fields.get('id') ?? '';
+function prepareRedelivery({ partner, id }: { partner: string; id: string }): Prepared {
+  const partnerId = partnerIdOf(partner);
   const [, eventId, ordinal = '1'] = deliveryId.exec(id) ?? [];
-  if (eventId === undefined) throw new UsageError('id must be that of a delivery');
   return {
     target: `${partnerId} ${id}`,
     async perform(console) {
@@ -292,8 +308,8 @@ function prepareAudit(): Prepared {
   };
 }
 
-function prepareLoss(fields: URLSearchParams): Prepared {
-  const { id, loss } = lossOf(fields.get('id') ?? '');
+function prepareLoss(asked: { id: string }): Prepared {
+  const { id, loss } = lossOf(asked.id);
   return {
     target: id,
     async perform(console, actor) {
@@ -310,8 +326,8 @@ function prepareLoss(fields: URLSearchParams): Prepared {
  * other; those behind one of which nobody knows are left. It is looked at anew, so asked for twice
  * it gives nothing back twice.
  */
-function prepareGiveBack(fields: URLSearchParams): Prepared {
-  const txnId = fields.get('id')?.toLowerCase() ?? '';
+function prepareGiveBack({ id }: { id: string }): Prepared {
+  const txnId = id.toLowerCase();
   if (!isTxnId(txnId)) throw new UsageError('id must be that of a payment');
   return {
     target: txnId,
@@ -368,9 +384,17 @@ async function orWhyNot(
   }
 }
 
+type AskedOfPartner = {
+  partner: string;
+  prefix?: string;
+  allowed?: 'yes' | 'no';
+  endpoint?: string;
+  again?: 'yes' | 'no';
+};
+
 type PartnerAct = (
   id: ReturnType<typeof partnerIdOf>,
-  fields: URLSearchParams,
+  asked: AskedOfPartner,
 ) => (
   registry: ReturnType<typeof openPartnerRegistry>,
   work: PartnerWork,
@@ -381,12 +405,13 @@ type PartnerAct = (
  *
  * @param field by which two such acts on one partner differ, besides `again`.
  */
-function partnerAct(act: PartnerAct, field?: 'endpoint' | 'allowed' | 'prefix') {
-  return (fields: URLSearchParams): Prepared => {
-    const id = partnerIdOf(fields.get('partner') ?? undefined);
-    const acting = act(id, fields);
+function partnerAct(prepare: PartnerAct, field?: 'endpoint' | 'allowed' | 'prefix') {
+  return (asked: AskedOfPartner): Prepared => {
+    const id = partnerIdOf(asked.partner);
+    const acting = prepare(id, asked);
+    const again = asked.again === 'yes' ? 'again' : '';
     return {
-      target: `${id} ${differing(id, field, fields)} ${isAgain(fields) ? 'again' : ''}`.trim(),
+      target: `${id} ${differing(id, field, asked)} ${again}`.trim(),
       async perform({ config, acting: { partners } }, actor) {
         if (partners === undefined) {
           throw onlyLooks(config, 'PARTNERS_DATABASE_URL');
@@ -402,32 +427,14 @@ function partnerAct(act: PartnerAct, field?: 'endpoint' | 'allowed' | 'prefix') 
 }
 
 /** Of a key, also of a whole one or of another partner's, no more than may be shown. */
-function differing(id: string, field: string | undefined, fields: URLSearchParams) {
-  const value = (field && fields.get(field)) ?? '';
+function differing(
+  id: string,
+  field: 'endpoint' | 'allowed' | 'prefix' | undefined,
+  asked: AskedOfPartner,
+) {
+  const value = (field && asked[field]) ?? '';
   if (field !== 'prefix') return value;
   return value.slice(0, (value.startsWith(`tl_${id}_`) ? `tl_${id}_`.length : 0) + 6);
-}
-
-const endpointIn = (fields: URLSearchParams) => endpointIdOf(fields.get('endpoint') ?? undefined);
-
-/** While two secrets sign only who says so rotates once more. */
-const whenIn = (fields: URLSearchParams) => {
-  return isAgain(fields) ? ('even-early' as const) : ('rested' as const);
-};
-
-/** @throws UsageError for any other word, such as the `true` of a program. */
-function isYes(fields: URLSearchParams, name: string, unsaid?: 'no'): boolean {
-  const word = fields.get(name) ?? unsaid;
-  if (word === 'yes' || word === 'no') return word === 'yes';
-  throw new UsageError(`${name} must be "yes" or "no"`);
-}
-
-const isAgain = (fields: URLSearchParams) => isYes(fields, 'again', 'no');
-
-function prefixIn(fields: URLSearchParams): string {
-  const prefix = fields.get('prefix') ?? '';
-  if (prefix.length >= 4 && prefix.length <= 100) return prefix;
-  throw new UsageError('prefix must be the beginning of a key, of 4 characters or more');
 }
 
 /** @throws UsageError where the console was given no role to act by. */

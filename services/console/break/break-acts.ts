@@ -1,65 +1,75 @@
 import { UsageError } from '@triplock/command';
 import { agentIn, noAgent, orderAgent, type Job } from './break-agent.ts';
+import { act } from '../acts/kind-of-act.ts';
 import type { Console } from '../console.ts';
+import * as json from '../edge/schema.ts';
 import { missingGuardNames, loadLimits, knownScenarios } from '@triplock/inspect';
 
 /** Who may break things, where that is possible at all, and where it is seen. */
 const breaking = { role: 'admin', except: 'production', then: '/break' } as const;
 
+const number = (name: keyof typeof loadLimits, what: string) => {
+  const { min, max } = loadLimits[name];
+  const description = `${what}: a whole number from ${min} to ${max}`;
+  return { ...json.whole, minimum: min, maximum: max, description };
+};
+
 /** What a page has the launcher's agent do: the console itself starts and kills nothing. */
 export const breakingActs = {
-  'scenarios.run': {
+  'scenarios.run': act({
     ...breaking,
     label: 'Run a scenario',
-    fields: { scenario: 'its name', without: 'a guard; by itself: what shows it best' },
+    fields: {
+      scenario: json.choice(
+        knownScenarios().map(({ name }) => name),
+        'the name of a scenario; without one that which shows best what escapes',
+      ),
+      without: json.choice(missingGuardNames(), 'a guard to go without'),
+    },
     optional: ['scenario', 'without'],
     prepare: prepareScenario,
-  },
-  'load.run': {
+  }),
+  'load.run': act({
     ...breaking,
     label: 'Send load',
-    fields: { ratePerSecond: 'payments', seconds: 'how long', duplicatesPercent: 'sent again' },
-    prepare: prepareLoad,
-  },
-  'job.cancel': {
+    fields: {
+      ratePerSecond: number('ratePerSecond', 'payments a second'),
+      seconds: number('seconds', 'how long'),
+      duplicatesPercent: number('duplicatesPercent', 'of 100 sent again'),
+    },
+    prepare: (load) => ({
+      target: Object.entries(load)
+        .map(([name, value]) => `${name} ${value}`)
+        .join(', '),
+      perform: begin({ run: 'load', ...load }),
+    }),
+  }),
+  'job.cancel': act({
     ...breaking,
     label: 'Cancel what is under way',
-    fields: { job: 'its number' },
+    fields: { job: json.sent('the number of a job', '^[1-9][0-9]{0,8}$') },
     prepare: prepareCancel,
-  },
-  'processes.kill': {
-    ...breaking,
+  }),
+  'processes.kill': processAct('kill', {
     label: 'Kill a process',
-    fields: { process: 'its name' },
-    prepare: processAct('kill', 'killed (SIGKILL): it stays dead until it is started again'),
-  },
-  'processes.pause': {
-    ...breaking,
+    did: 'killed (SIGKILL): it stays dead until it is started again',
+  }),
+  'processes.pause': processAct('pause', {
     label: 'Stop a process',
-    fields: { process: 'its name' },
-    prepare: processAct('pause', 'stands still (SIGSTOP), with its connections open'),
-  },
-  'processes.continue': {
-    ...breaking,
+    did: 'stands still (SIGSTOP), with its connections open',
+  }),
+  'processes.continue': processAct('continue', {
     label: 'Have a process go on',
-    fields: { process: 'its name' },
-    prepare: processAct('continue', 'goes on (SIGCONT)'),
-  },
-  'processes.start': {
-    ...breaking,
+    did: 'goes on (SIGCONT)',
+  }),
+  'processes.start': processAct('start', {
     label: 'Start a process again',
-    fields: { process: 'its name' },
-    prepare: processAct('start', 'runs, and is ready'),
-  },
+    did: 'runs, and is ready',
+  }),
 } as const;
 
 /** By its name, or without a guard the one that shows best what then escapes. */
-function prepareScenario(fields: URLSearchParams) {
-  const without = fields.get('without') || undefined;
-  if (without !== undefined && !missingGuardNames().includes(without)) {
-    throw new UsageError(`without must be one of ${missingGuardNames().join(', ')}`);
-  }
-  const name = fields.get('scenario') || undefined;
+function prepareScenario({ scenario: name, without }: { scenario?: string; without?: string }) {
   const found = knownScenarios().find((each) =>
     name === undefined ? without !== undefined && each.shows === without : each.name === name,
   );
@@ -68,21 +78,6 @@ function prepareScenario(fields: URLSearchParams) {
   return {
     target: without === undefined ? scenario : `${scenario} without ${without}`,
     perform: begin({ run: 'scenario', scenario, ...(without !== undefined && { without }) }),
-  };
-}
-
-function prepareLoad(fields: URLSearchParams) {
-  const load = Object.entries(loadLimits).map(([name, { min, max }]) => {
-    const text = fields.get(name) ?? '';
-    const value = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
-    if (!(value >= min && value <= max)) {
-      throw new UsageError(`${name} must be a whole number from ${min} to ${max}`);
-    }
-    return [name, value] as const;
-  });
-  return {
-    target: load.map(([name, value]) => `${name} ${value}`).join(', '),
-    perform: begin({ run: 'load', ...Object.fromEntries(load) }),
   };
 }
 
@@ -99,9 +94,7 @@ function begin(order: object) {
 }
 
 /** One job and no later one, which somebody else may have begun meanwhile. */
-function prepareCancel(fields: URLSearchParams) {
-  const id = fields.get('job') ?? '';
-  if (!/^[1-9]\d{0,8}$/.test(id)) throw new UsageError('job must be the number of one');
+function prepareCancel({ job: id }: { job: string }) {
   return {
     target: `job ${id}`,
     async perform(console: Console) {
@@ -116,20 +109,22 @@ function prepareCancel(fields: URLSearchParams) {
 }
 
 /** @param did says what came of it. */
-function processAct(act: 'kill' | 'pause' | 'continue' | 'start', did: string) {
-  return (fields: URLSearchParams) => {
-    const name = fields.get('process') ?? '';
-    if (!/^[a-z][a-z0-9-]{0,62}$/.test(name)) {
-      throw new UsageError('process must be the name of one');
-    }
-    return {
-      target: name,
+function processAct(
+  order: 'kill' | 'pause' | 'continue' | 'start',
+  { label, did }: { label: string; did: string },
+) {
+  return act({
+    ...breaking,
+    label,
+    fields: { process: json.sent('the name of a process', '^[a-z][a-z0-9-]{0,62}$') },
+    prepare: ({ process }) => ({
+      target: process,
       async perform(console: Console) {
-        const result = await orderAgent(agentOf(console), `/processes/${name}/${act}`);
-        return { outcome: 'done' as const, detail: did, result };
+        const result = await orderAgent(agentOf(console), `/processes/${process}/${order}`);
+        return { outcome: 'done', detail: did, result };
       },
-    };
-  };
+    }),
+  });
 }
 
 /** @throws UsageError where the system has no agent. */

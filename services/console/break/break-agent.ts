@@ -136,21 +136,17 @@ async function ask({ url, token }: Agent, { path, signal, order }: Question): Pr
 
 const limits = json.object({ min: json.whole, max: json.whole });
 
-/** What is given to programs of what there is to break, and of what is under way. */
-export const breakSchemas: json.Schemas = {
-  Break: json.object(
-    {
-      agent: { type: 'string', enum: ['none', 'away', 'up'] },
-      why: { ...json.text, description: 'of an agent that is away' },
-      job: json.refOrNull('Job'),
-      processes: json.listOf(json.ref('Breakable')),
-      scenarios: json.listOf(json.ref('Scenario')),
-      guards: json.listOf(json.text),
-      loadLimits: json.byName(limits),
-    },
-    ['why', 'job', 'processes'],
-  ),
-  Job: json.shapeOf<Job>(
+const storyLine = json.named(
+  'StoryLine',
+  json.shapeOf<StoryLine>({
+    at: json.time,
+    kind: { type: 'string', enum: ['told', 'aside'] },
+    text: json.text,
+  }),
+);
+const job = json.named(
+  'Job',
+  json.shapeOf<Job>(
     {
       id: json.whole,
       order: { type: 'object', description: 'what was asked for' },
@@ -158,22 +154,40 @@ export const breakSchemas: json.Schemas = {
       startedAt: json.time,
       state: json.text,
       endedAt: json.time,
-      story: json.listOf(json.ref('StoryLine')),
+      story: json.listOf(storyLine),
     },
     ['endedAt'],
   ),
-  StoryLine: json.shapeOf<StoryLine>({
-    at: json.time,
-    kind: { type: 'string', enum: ['told', 'aside'] },
-    text: json.text,
-  }),
-  Breakable: json.shapeOf<Breakable>({
+);
+const breakable = json.named(
+  'Breakable',
+  json.shapeOf<Breakable>({
     name: json.text,
     state: { type: 'string', enum: ['running', 'paused', 'gone'] },
     restarts: { ...json.whole, description: 'since it was brought up, after it ended by itself' },
   }),
-  Scenario: json.shapeOf<KnownScenario>(
+);
+const scenario = json.named(
+  'Scenario',
+  json.shapeOf<KnownScenario>(
     { name: json.text, failure: json.text, absorbedBy: json.text, shows: json.text },
     ['shows'],
   ),
-};
+);
+
+/** What there is to break, and what is under way. */
+export const breakSchema = json.named(
+  'Break',
+  json.object(
+    {
+      agent: json.choice(['none', 'away', 'up'], 'whether there is one, and answers'),
+      why: { ...json.text, description: 'of an agent that is away' },
+      job: json.orNull(job),
+      processes: json.listOf(breakable),
+      scenarios: json.listOf(scenario),
+      guards: json.listOf(json.text),
+      loadLimits: json.byName(limits),
+    },
+    ['why', 'job', 'processes'],
+  ),
+);

@@ -1,5 +1,6 @@
 import {
   agentIn,
+  breakSchema,
   lookAtAgent,
   noAgent,
   watchAgent,
@@ -18,6 +19,7 @@ import {
   type Session,
   type Visit,
 } from '../console.ts';
+import { page, reading } from '../edge/route.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { breakingActs } from './break-acts.ts';
 import { id, seconds, state, table, time } from '../html/shown.ts';
@@ -31,14 +33,25 @@ import {
 /** Why somebody breaks a demo, until they say otherwise. */
 const usualReason = 'trying it out';
 
-const look = { method: 'GET', role: 'viewer', except: 'production' } as const;
-
 /** The page on which a demo is broken, and the same for programs; in production there is none. */
 export const breakRoutes: readonly Route[] = [
-  { ...look, path: '/break', answer: showBreak },
-  { ...look, path: '/break/events', answer: tellBreak },
-  { ...look, path: '/api/v1/break', answer: readBreak },
-];
+  page('/break', showBreak),
+  page('/break/events', tellBreak),
+  reading('/break', {
+    operationId: 'readBreak',
+    summary: 'What of a demo can be broken, and what is under way; there is none in production.',
+    answers: breakSchema,
+    read: async ({ config }) => {
+      const view = await lookAtAgent(agentIn(config));
+      const known = {
+        scenarios: [...knownScenarios()],
+        guards: [...missingGuardNames()],
+        loadLimits,
+      };
+      return { ...view, ...known };
+    },
+  }),
+].map((route) => ({ ...route, except: 'production' }));
 
 async function showBreak({ config }: Console, { session }: Visit): Promise<Answer> {
   const view = await lookAtAgent(agentIn(config));
@@ -68,13 +81,6 @@ async function tellBreak({ config }: Console, { session }: Visit): Promise<Answe
 function appended(lines: readonly StoryLine[]): Html {
   const spans = lines.map(storyLine);
   return html`<hx-partial hx-target="#story" hx-swap="beforeend">${spans}</hx-partial>`;
-}
-
-/** What there is to break and what is under way: `{ agent, job, processes, scenarios, … }`. */
-async function readBreak({ config }: Console): Promise<Answer> {
-  const view = await lookAtAgent(agentIn(config));
-  const known = { scenarios: knownScenarios(), guards: missingGuardNames(), loadLimits };
-  return { is: 'json', body: { ...view, ...known } };
 }
 
 /** Where all buttons of the page belong, wherever they stand: they share one reason. */

@@ -56,6 +56,7 @@ export function openDoor(console: Console): Door {
     async admit(route, request) {
       const { method, headers } = request;
       refuseOtherOrigins(request, own?.origin);
+      const token = tokenIn(request);
       const admitted = await whoAsks(request);
       if (route.role === 'anyone') return admitted;
       const { session } = admitted;
@@ -70,7 +71,7 @@ export function openDoor(console: Console): Door {
       }
       // A program that shows its token with each request has nothing that a browser would add.
       const byToken = bearerIn(headers.authorization) !== undefined;
-      if (method === 'POST' && !byToken) requireToken(session, request);
+      if (method === 'POST' && !byToken) requireToken(session, token);
       return admitted;
     },
   };
@@ -89,9 +90,16 @@ function refuseOtherOrigins({ headers }: FastifyRequest, own: string | undefined
   throw new Refusal('not_ours', 'This was sent by a page of another address: open it here.');
 }
 
-function requireToken(session: Session, { headers, body }: FastifyRequest): void {
+/** The token that a form or a program brings; it is no field of what is asked. */
+function tokenIn({ headers, body }: FastifyRequest): string | undefined {
   const inHead = headers['x-csrf-token'];
-  const given = typeof inHead === 'string' ? inHead : fieldIn(body, 'csrf');
+  if (!(body instanceof URLSearchParams)) return inHead?.toString();
+  const inBody = body.get('csrf') ?? undefined;
+  body.delete('csrf');
+  return inHead?.toString() ?? inBody;
+}
+
+function requireToken(session: Session, given: string | undefined): void {
   if (given !== undefined && isTokenOf(session, given)) return;
   throw new Refusal(
     'not_ours',
@@ -99,17 +107,8 @@ function requireToken(session: Session, { headers, body }: FastifyRequest): void
   );
 }
 
-function fieldIn(body: unknown, name: string): string | undefined {
-  return body instanceof URLSearchParams ? (body.get(name) ?? undefined) : undefined;
-}
-
 function bearerIn(authorization: string | undefined): string | undefined {
   return /^bearer +([^\s]{1,200})$/i.exec(authorization ?? '')?.[1];
-}
-
-/** The fields of a POST; none of any other request. */
-export function fieldsOf({ body }: FastifyRequest): URLSearchParams {
-  return body instanceof URLSearchParams ? body : new URLSearchParams();
 }
 
 /**
@@ -123,10 +122,10 @@ export function fieldsOfJson(text: string): URLSearchParams {
   try {
     value = JSON.parse(text);
   } catch {
-    throw refuse('The body is not JSON.');
+    throw refuse('The body is no JSON: send a JSON object.');
   }
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw refuse('Send a JSON object.');
+    throw refuse('Send a JSON object, with a reason in it.');
   }
   const fields = new URLSearchParams();
   for (const [name, each] of Object.entries(value)) {

@@ -7,6 +7,7 @@ import {
   type Visit,
 } from '../console.ts';
 import { html } from '../html/html.ts';
+import { reading } from './route.ts';
 import * as json from './schema.ts';
 import { sessionCookie } from './sessions.ts';
 import { roles } from '@triplock/inspect';
@@ -14,9 +15,28 @@ import { roles } from '@triplock/inspect';
 /** Logging in and out. */
 export const loginRoutes: readonly Route[] = [
   { method: 'GET', path: '/login', role: 'anyone', answer: showLogin },
-  { method: 'POST', path: '/login', role: 'anyone', answer: logIn },
+  {
+    method: 'POST',
+    path: '/login',
+    role: 'anyone',
+    asks: json.query({ token: json.text }),
+    answer: logIn,
+  },
   { method: 'POST', path: '/logout', role: 'viewer', answer: logOut },
-  { method: 'GET', path: '/api/v1/session', role: 'viewer', answer: readSession },
+  reading('/session', {
+    operationId: 'readSession',
+    summary: 'Who asks, and the token that the forms of a browser bring along.',
+    answers: json.named(
+      'Session',
+      json.shapeOf<Session>({
+        operator: json.text,
+        role: { enum: roles },
+        csrf: json.text,
+        login: { enum: ['required', 'none'] },
+      }),
+    ),
+    read: async (_, { session }) => session,
+  }),
 ];
 
 async function showLogin(): Promise<Answer> {
@@ -38,7 +58,7 @@ async function showLogin(): Promise<Answer> {
 }
 
 async function logIn({ config, sessions }: Console, visit: Visit): Promise<Answer> {
-  const token = (visit.fields.get('token') ?? '').trim();
+  const { token = '' } = visit.asked as { token?: string };
   const begun = await sessions.logIn(token, visit.address);
   switch (begun.outcome) {
     case 'logged-in':
@@ -54,18 +74,3 @@ async function logOut({ config, sessions }: Console, visit: Visit): Promise<Answ
   if (visit.secret !== undefined) await sessions.logOut(visit.secret);
   return { is: 'redirect', to: '/login', cookie: sessionCookie(config, undefined) };
 }
-
-/** Who asks, and the token that every act of theirs must bring along as `X-CSRF-Token`. */
-async function readSession(_: Console, { session }: Visit): Promise<Answer> {
-  return { is: 'json', body: session };
-}
-
-/** What programs are told of who they are. */
-export const sessionSchemas: json.Schemas = {
-  Session: json.shapeOf<Session>({
-    operator: json.text,
-    role: { enum: roles },
-    csrf: json.text,
-    login: { enum: ['required', 'none'] },
-  }),
-};

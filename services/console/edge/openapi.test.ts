@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
 import type { Queryable } from '@triplock/postgres';
 import { actNames } from '../acts/kinds-of-acts.ts';
-import { describeApi } from './openapi.ts';
-import { description, routes } from '../routes.ts';
+import { describeConsole } from './openapi.ts';
+import { routes } from '../routes.ts';
 import { aConsole, assertDescribed } from '../test/a-console.ts';
 
 const idOf = (kind: 'payment' | 'refund', key: string) =>
@@ -107,17 +107,15 @@ test('every answer of the API is as its document says, with something of everyth
 });
 
 test('the document describes every path and every act, and every reference leads somewhere', async (t) => {
-  const text = JSON.stringify(description);
+  const text = await describeConsole();
   const { paths, components } = JSON.parse(text) as {
     paths: Record<string, unknown>;
     components: { schemas: object; headers: object };
   };
   for (const name of actNames) assert.ok(paths[`/api/v1/acts/${name}`], name);
-  for (const [, kind, name] of text.matchAll(/"#\/components\/(\w+)\/(\w+)"/g)) {
+  for (const [, kind, name] of text.matchAll(/"\$ref": "#\/components\/(\w+)\/(\w+)"/g)) {
     assert.ok(name! in components[kind as keyof typeof components], `${kind} ${name}`);
   }
-  const undescribed = { ...routes[0]!, path: '/api/v1/nobody-described-this' } as const;
-  assert.throws(() => describeApi([undescribed]), /nobody-described-this/);
   const { ask } = await aConsole(t);
   const served = await ask('/openapi.json');
   assert.equal(served.status, 200, 'by nobody, who then knows how to log in');

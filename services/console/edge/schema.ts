@@ -1,16 +1,15 @@
 declare const described: unique symbol;
+const definition = Symbol('the schema of this name');
 
 /** A JSON Schema (2020-12), as OpenAPI 3.1 takes it, of the JSON of a `Value`. */
 export type Schema<Value = unknown> = Readonly<Record<string, unknown>> & {
   /** At no time there: by it the compiler knows the value of a schema. */
   readonly [described]?: Value;
+  readonly [definition]?: { name: string; schema: Schema };
 };
 
 /** What a schema describes, as it was before it became JSON. */
 export type ValueOf<Of extends Schema> = Of extends Schema<infer Value> ? Value : never;
-
-/** Schemas by the names that others refer to them by: `ref('Payment')`. */
-export type Schemas = Readonly<Record<string, Schema>>;
 
 export const text: Schema<string> = { type: 'string' };
 export const flag: Schema<boolean> = { type: 'boolean' };
@@ -32,22 +31,48 @@ export const next: Schema<string> = {
   description: 'where the next page begins: send it as `after`',
 };
 
-/** The same, or null. Of what is referred to: {@link refOrNull}. */
-export function orNull<Value>({ type, ...schema }: Schema<Value>): Schema<Value | null> {
-  return { ...schema, type: [type, 'null'] };
+/** A text that somebody sends: what it is. It ends "expected …" where it is another. */
+export function sent(
+  description: string,
+  pattern = '^[^\\u0000-\\u001f\\u007f]*$',
+): Schema<string> {
+  return { type: 'string', pattern, description };
+}
+
+/** One of these texts. */
+export function choice<const Value extends string>(
+  values: readonly Value[],
+  description: string,
+): Schema<Value> {
+  return { type: 'string', enum: values, description };
+}
+
+/** The same, or null. */
+export function orNull<Value>(schema: Schema<Value>): Schema<Value | null> {
+  const { type, ...others } = schema;
+  if (type === undefined) return { anyOf: [schema, { type: 'null' }] };
+  return { ...others, type: [type, 'null'] };
 }
 
 export function listOf<Value>(items: Schema<Value>): Schema<Value[]> {
   return { type: 'array', items };
 }
 
-/** What is described elsewhere by this name. */
-export function ref<Value>(name: string): Schema<Value> {
-  return { $ref: `#/components/schemas/${name}` };
+/** The schema under a name: the document has it once, and refers to it wherever it is used. */
+export function named<Value>(name: string, schema: Schema<Value>): Schema<Value> {
+  return { $ref: `${name}#`, [definition]: { name, schema } };
 }
 
-export function refOrNull(name: string): Schema {
-  return { anyOf: [ref(name), { type: 'null' }] };
+/** Every schema that has a name in what is given, by it, those in one another too. */
+export function namedIn(part: unknown, found: Record<string, Schema> = {}): Record<string, Schema> {
+  if (typeof part !== 'object' || part === null) return found;
+  const { [definition]: its } = part as Schema;
+  if (its !== undefined && !Object.hasOwn(found, its.name)) {
+    found[its.name] = its.schema;
+    namedIn(its.schema, found);
+  }
+  for (const each of Object.values(part)) namedIn(each, found);
+  return found;
 }
 
 /** An object whose names are not known here, such as those of an audit's checks. */
@@ -55,8 +80,10 @@ export function byName<Value>(schema: Schema<Value>): Schema<Record<string, Valu
   return { type: 'object', additionalProperties: schema };
 }
 
-type Fields = Readonly<Record<string, Schema>>;
-type ObjectOf<Of extends Fields, Optional extends keyof Of> = {
+/** The schemas of an object's fields. */
+export type Fields = Readonly<Record<string, Schema>>;
+/** What an object of these fields holds. */
+export type ObjectOf<Of extends Fields, Optional extends keyof Of> = {
   -readonly [Name in Exclude<keyof Of, Optional>]: ValueOf<Of[Name]>;
 } & { -readonly [Name in Optional]?: ValueOf<Of[Name]> };
 
@@ -70,6 +97,13 @@ export function object<Of extends Fields, Optional extends keyof Of & string = n
   return { type: 'object', required, properties, additionalProperties: false };
 }
 
+/** What a query can ask for: each of it may be left out. */
+export function query<Of extends Fields>(
+  properties: Of,
+): Schema<{ [Name in keyof Of]?: ValueOf<Of[Name]> }> {
+  return { type: 'object', properties, additionalProperties: false };
+}
+
 /**
  * The JSON of a type that is told elsewhere: what its reader gives and nobody describes does not
  * compile. JSON has no `undefined`, so what may be that is `optional`.
@@ -77,6 +111,6 @@ export function object<Of extends Fields, Optional extends keyof Of & string = n
 export function shapeOf<Value>(
   properties: Readonly<Record<keyof Value & string, Schema>>,
   optional: readonly (keyof Value & string)[] = [],
-): Schema {
-  return object(properties, optional);
+): Schema<Value> {
+  return object(properties, optional) as Schema<Value>;
 }

@@ -3,6 +3,7 @@ import type { Server } from 'node:http';
 import { Readable } from 'node:stream';
 import {
   callerAddress,
+  createDocument,
   createGuardedServer,
   createRateLimiter,
   documentAnswer,
@@ -30,11 +31,12 @@ import {
   type Session,
   type Visit,
 } from '../console.ts';
-import { fieldsOf, fieldsOfJson, openDoor, type Door } from './door.ts';
+import { fieldsOfJson, openDoor, type Admitted, type Door } from './door.ts';
 import { html } from '../html/html.ts';
 import { layout } from '../html/layout.ts';
 import { measureRequests } from '../metrics.ts';
 import { routes } from '../routes.ts';
+import { collectSchemas, schemaController, schemaOf } from './openapi.ts';
 import type { Looker } from './streams.ts';
 
 /** No script or style but our own files, nothing from another host, and no frame around us. */
@@ -82,8 +84,12 @@ const streamMs = 300_000;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who asks, from the moment it is known. */
-    operator?: Session;
+    /** Who asks, and by which cookie, from the moment it is known. */
+    admitted?: Admitted;
+  }
+  interface FastifyInstance {
+    /** The OpenAPI document of its routes: the same bytes for everybody. */
+    description: () => HttpDocument;
   }
 }
 
@@ -119,6 +125,14 @@ export async function createConsoleServer(console: Console): Promise<FastifyInst
   app.addHook('onRequest', async (request, reply) => {
     if (request.is404) throw unknown(request, reply);
   });
+  await collectSchemas(app);
+  let made: HttpDocument | undefined;
+  app.decorate('description', () => {
+    made ??= createDocument('application/json', toJson(app.swagger()));
+    return made;
+  });
+  // No request pays for making it.
+  app.addHook('onReady', async () => void app.description());
   const mode = console.config.TRIPLOCK_MODE;
   for (const route of routes) {
     if (route.except !== mode) addRoute(app, console, { door, route });
@@ -179,9 +193,11 @@ function serverOptions(console: Console): FastifyHttpOptions<Server> {
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,
     genReqId: () => randomUUID(),
-    // No route has a schema: Fastify's compilers of them are not even loaded.
-    schemaController: {
-      compilersFactory: { buildValidator: unneeded as never, buildSerializer: unneeded },
+    schemaController,
+    routerOptions: {
+      // What is too long for an id is no id that anybody has, as its route says better.
+      maxParamLength: limits.headBytesMax,
+      querystringParser: (text) => new URLSearchParams(text) as never,
     },
     bodyLimit: limits.bodyBytesMax,
     serverFactory: (handler) => createGuardedServer(handler, limits),
@@ -190,27 +206,27 @@ function serverOptions(console: Console): FastifyHttpOptions<Server> {
   };
 }
 
-function unneeded(): never {
-  throw new Error('a route of the console has a schema');
-}
-
 function addRoute(app: FastifyInstance, console: Console, { door, route }: Guarded): void {
   app.route({
     method: route.method,
     url: route.path,
+    schema: schemaOf(route),
+    // Before anything is said about what was asked.
+    preValidation: async (request) => {
+      request.admitted = await door.admit(route, request);
+    },
     handler: async (request, reply) => {
-      const { session, secret } = await door.admit(route, request);
-      if (session !== undefined) request.operator = session;
+      // Who needs no session gets one that may nothing.
+      const { session = nobody, secret } = request.admitted ?? {};
       const visit: Visit = {
         params: request.params as Record<string, string>,
+        asked: route.method === 'GET' ? request.query : request.body,
         query: new URL(request.url, 'http://console').searchParams,
-        fields: fieldsOf(request),
-        // Who needs no session gets one that may nothing.
-        session: session ?? nobody,
+        session,
         address: callerAddress(request),
         ...(secret !== undefined && { secret }),
       };
-      const looker = { operator: visit.session.operator, session: secret };
+      const looker = { operator: session.operator, session: secret };
       return send(console, await route.answer(console, visit), { request, reply, looker });
     },
   });
@@ -227,13 +243,14 @@ function send(console: Console, answer: Answer, exchange: Exchange & Looking): F
   switch (answer.is) {
     case 'page':
       reply.code(answer.status ?? 200).type('text/html; charset=utf-8');
-      return reply.send(layout(answer, request.operator).text);
+      return reply.send(layout(answer, request.admitted?.session).text);
     case 'fragment':
       return reply.type('text/html; charset=utf-8').send(answer.html.text);
     case 'json':
-      return reply.type('application/json').send(toJson(answer.body));
-    case 'document':
-      return sendDocument(answer.document, { request, reply });
+      // As a schema is there, Fastify writes it down.
+      return reply.type('application/json').send(answer.body);
+    case 'description':
+      return sendDocument(request.server.description(), { request, reply });
     case 'file':
       reply.header('content-disposition', `attachment; filename="${answer.name}"`);
       return reply.type(answer.type).send(Readable.from(answer.pieces));
@@ -305,24 +322,32 @@ function refuse(console: Console, error: unknown, { request, reply }: Exchange):
     console.logger.error({ err: error, route, requestId: request.id }, 'request failed');
   }
   const { status, title } = refusals[refusal.code];
-  const { code, message: detail } = refusal;
+  const { code, message: detail, errors } = refusal;
   reply.code(status).headers(headers);
   if (request.url.startsWith('/api/')) {
     const type = `urn:triplock:problem:${code}`;
-    const problem = { type, title, status, detail, code, request_id: request.id };
+    const where = errors.length > 0 && { errors };
+    const problem = { type, title, status, detail, code, request_id: request.id, ...where };
     return reply.type('application/problem+json').send(Buffer.from(JSON.stringify(problem)));
   }
+  const wrong = errors.map((each) => html`<li>${each.pointer.slice(2)}: ${each.detail}</li>`);
   const main = html`<p>${detail}</p>
+    ${
+      wrong.length > 0 &&
+      html`<ul>
+        ${wrong}
+      </ul>`
+    }
     <p><a href="/">To the first page</a></p>`;
   reply.type('text/html; charset=utf-8');
-  return reply.send(layout({ title, main }, request.operator).text);
+  return reply.send(layout({ title, main }, request.admitted?.session).text);
 }
 
 function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   switch ((error as { code?: unknown } | null)?.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new Refusal('body_too_large', 'Send a shorter one.');
+      return new Refusal('body_too_large', 'Send a body of at most 64 KiB.');
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return new Refusal('unsupported_media_type', 'Send a form, or application/json to the API.');
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':

@@ -240,33 +240,44 @@ const toldOf = (names: readonly string[]) =>
   json.object(Object.fromEntries(names.map((name) => [name, told])));
 const named = { name: json.text, service: json.text };
 
-/** What of the flow is given to programs. */
-export const flowSchemas: json.Schemas = {
-  Flow: json.shapeOf<Flow>({
-    at: json.time,
-    since: json.time,
-    everySeconds: json.whole,
-    perSecond: toldOf(counterNames),
-    lastMinute: toldOf(counterNames),
-    gauges: toldOf(gaugeNames),
-    processes: json.listOf({ oneOf: [json.ref('ProcessUp'), json.ref('ProcessAway')] }),
-    hour: json.listOf(json.ref('Point')),
-  }),
-  Point: json.object({
-    at: json.time,
-    ...Object.fromEntries(chartNames.map((name) => [name, told])),
-  }),
-  ProcessUp: json.shapeOf<Extract<ProcessState, { is: 'up' }>>({
+const processUp = json.named(
+  'ProcessUp',
+  json.shapeOf<Extract<ProcessState, { is: 'up' }>>({
     ...named,
     is: { const: 'up' },
     startedAt: json.time,
     cpuShare: told,
     memoryBytes: json.whole,
   }),
-  ProcessAway: json.shapeOf<Extract<ProcessState, { is: 'away' }>>({
+);
+const processAway = json.named(
+  'ProcessAway',
+  json.shapeOf<Extract<ProcessState, { is: 'away' }>>({
     ...named,
     is: { const: 'away' },
     since: json.time,
     why: json.text,
   }),
-};
+);
+const point = json.named(
+  'Point',
+  json.object({
+    at: json.time,
+    ...Object.fromEntries(chartNames.map((name) => [name, told])),
+  }),
+);
+
+/** The flow as programs get it. */
+export const flowSchema = json.named(
+  'Flow',
+  json.shapeOf<Flow>({
+    at: json.time,
+    since: json.time,
+    everySeconds: json.whole,
+    perSecond: toldOf(counterNames),
+    lastMinute: toldOf(counterNames),
+    gauges: toldOf(gaugeNames),
+    processes: json.listOf({ oneOf: [processUp, processAway] }),
+    hour: json.listOf(point),
+  }),
+);

@@ -1,11 +1,23 @@
-import type { Answer, Console, ServerSentEvent, Visit } from '../console.ts';
+import type { Answer, Console, Route, ServerSentEvent } from '../console.ts';
+import { page, reading } from '../edge/route.ts';
 import { hops, type Hop } from '@triplock/pipeline';
-import type { ChartName, Flow, ProcessState } from './flow-history.ts';
+import { flowSchema, type ChartName, type Flow, type ProcessState } from './flow-history.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { mebibytes, number, rate, seconds, state, table, time } from '../html/shown.ts';
 
 /** The first page: the pipeline as it is now, told anew by the console while somebody looks. */
-export async function showFlow({ flow }: Console): Promise<Answer> {
+export const flowRoutes: readonly Route[] = [
+  page('/', showFlow),
+  page('/flow/events', tellFlow),
+  reading('/flow', {
+    operationId: 'readFlow',
+    summary: 'The pipeline as it is now, and its last hour.',
+    answers: flowSchema,
+    read: ({ flow }) => flow.now(),
+  }),
+];
+
+async function showFlow({ flow }: Console): Promise<Answer> {
   const main = html`<p class="lead">
       Every payment passes three guards. This is what each hop tells now.
     </p>
@@ -22,18 +34,13 @@ export async function showFlow({ flow }: Console): Promise<Answer> {
 }
 
 /** The same as events, two seconds apart, for as long as the browser's page is in front. */
-export async function tellFlow({ flow }: Console): Promise<Answer> {
+async function tellFlow({ flow }: Console): Promise<Answer> {
   return {
     is: 'events',
     events: async function* (signal): AsyncGenerator<ServerSentEvent> {
       for await (const each of flow.watch(signal)) yield { data: pictureOnce(each).text };
     },
   };
-}
-
-/** The same for programs. */
-export async function readFlow({ flow }: Console, _visit: Visit): Promise<Answer> {
-  return { is: 'json', body: await flow.now() };
 }
 
 const pictures = new WeakMap<Flow, Html>();

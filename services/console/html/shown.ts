@@ -154,11 +154,6 @@ export function facts(pairs: readonly (readonly [name: string, value: Shown])[])
   </dl>`;
 }
 
-/** The first text of a query's field, trimmed; nothing where it is empty. */
-export function field(query: URLSearchParams, name: string): string | undefined {
-  return query.get(name)?.trim() || undefined;
-}
-
 /**
  * A value without what looks like a card's number in any text of it, in names, and in bytes in
  * base64. Numbers and times stay.

@@ -1,14 +1,26 @@
 import { actForm, actTable } from '../acts/acts-pages.ts';
-import type { Answer, Console, Visit } from '../console.ts';
+import type { Answer, Console, Route, Visit } from '../console.ts';
+import { page, reading } from '../edge/route.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
-import { readAudits, type ScheduledAudit } from './listings.ts';
+import { auditSchema, readAudits, type ScheduledAudit } from './listings.ts';
 import { id, linked, number, seconds, state, table, time } from '../html/shown.ts';
 import { type RecordedAct, listActs } from '@triplock/inspect';
 
 const runsShown = 20;
 
+/** The page of the audit, and the same for programs. */
+export const auditRoutes: readonly Route[] = [
+  page('/audit', showAudit),
+  reading('/audit', {
+    operationId: 'readAudit',
+    summary: 'What the last scheduled audit found, what it closed, and what Kafka lost.',
+    answers: auditSchema,
+    read: auditsOf,
+  }),
+];
+
 /** What the auditors found last, what people had them look for, and what they have closed. */
-export async function showAudit(console: Console, { session }: Visit): Promise<Answer> {
+async function showAudit(console: Console, { session }: Visit): Promise<Answer> {
   const { last, slices, losses, runs } = await auditsOf(console);
   const main = html`${headline(last)} ${actForm(session, 'audit.run')}
     <h2>By check</h2>
@@ -52,11 +64,6 @@ export async function showAudit(console: Console, { session }: Visit): Promise<A
       empty: 'No slice is closed yet: the first is closed some time after the system was started.',
     })}`;
   return { is: 'page', title: 'Audit', section: 'audit', main };
-}
-
-/** The same for programs: `{ last, slices, losses, runs }`. */
-export async function readAudit(console: Console): Promise<Answer> {
-  return { is: 'json', body: await auditsOf(console) };
 }
 
 async function auditsOf({ database, records }: Console) {

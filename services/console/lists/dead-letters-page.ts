@@ -18,12 +18,14 @@ import {
   Refusal,
   type Answer,
   type Console,
+  type Route,
   type Session,
   type Visit,
 } from '../console.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { kindsOfActs, lettersMax, type ActName } from '../acts/kinds-of-acts.ts';
 import { describeCopy } from '../payments/payment.ts';
+import { page, reading } from '../edge/route.ts';
 import * as json from '../edge/schema.ts';
 import { id, maskedIn, number, paymentLink, table, time } from '../html/shown.ts';
 
@@ -33,9 +35,59 @@ const away = 'This part did not answer; the rest is shown.';
 /** More than a person works through on one page; the command lists all. */
 const shownMax = 200;
 
+const asksShow = json.query({
+  show: json.choice(['waiting', 'dismissed'], 'waiting, or dismissed'),
+});
+type ShowVisit = Visit<json.ValueOf<typeof asksShow>>;
+
+const pastAct = json.named(
+  'PastAct',
+  json.shapeOf<PastAct>({ by: json.text, at: json.time, why: json.orNull(json.text) }),
+);
+const deadLetter = json.named(
+  'DeadLetter',
+  json.shapeOf<DeadLetter>({
+    id: json.text,
+    at: json.time,
+    partner: json.text,
+    about: json.text,
+    reason: json.text,
+    redriven: json.orNull(pastAct),
+    dismissed: json.orNull(pastAct),
+  }),
+);
+
+/** The pages of dead letters, and the same for programs. */
+export const deadLetterRoutes: readonly Route[] = [
+  page('/dead-letters', showDeadLetters, asksShow),
+  page('/dead-letters/records', showDeadRecords, asksShow),
+  page('/dead-letters/:id', showLetter),
+  reading('/dead-letters', {
+    operationId: 'listDeadLetters',
+    summary: 'What could not go on and was set aside.',
+    asks: asksShow,
+    answers: json.named(
+      'DeadLetters',
+      json.object({ letters: json.listOf(deadLetter), unasked: json.listOf(json.text) }),
+    ),
+    read: readDeadLetters,
+  }),
+  reading('/dead-letters/:id', {
+    operationId: 'readDeadLetter',
+    summary: 'One of them, as it was.',
+    answers: json.named('Letter', {
+      type: 'object',
+      required: ['id'],
+      properties: { id: json.text },
+      description: 'all that is known of it, by where it was set aside',
+    }),
+    read: async (console, visit) => (await letterIn(console, visit)).letter,
+  }),
+];
+
 /** What was set aside: of the database at once, of Kafka as soon as it answers. */
-export async function showDeadLetters(console: Console, visit: Visit): Promise<Answer> {
-  const wanted = wantedIn(visit.query);
+async function showDeadLetters(console: Console, visit: ShowVisit): Promise<Answer> {
+  const { show: wanted = 'waiting' } = visit.asked;
   const [rows, copy] = await Promise.all([
     listDeadRows(console.database, wanted).then(withoutCards),
     describeCopy(console),
@@ -89,11 +141,10 @@ const sections: readonly Section[] = [
 ];
 
 /** A piece of that page: the records of the dead-letter topic. */
-export async function showDeadRecords(
+async function showDeadRecords(
   { config, database }: Console,
-  { query, session }: Visit,
+  { asked: { show: wanted = 'waiting' }, session }: ShowVisit,
 ): Promise<Answer> {
-  const wanted = wantedIn(query);
   try {
     const letters = withoutCards(await listDeadRecords(sourcesOf(config, database), wanted));
     const shown = { caption: inKafka, letters, acts: bothActs, wanted };
@@ -103,12 +154,11 @@ export async function showDeadRecords(
   }
 }
 
-/** Everything for programs: `{ letters, unasked }`. */
-export async function readDeadLetters(
+/** Everything for programs. */
+async function readDeadLetters(
   { config, database }: Console,
-  { query }: Visit,
-): Promise<Answer> {
-  const wanted = wantedIn(query);
+  { asked: { show: wanted = 'waiting' } }: ShowVisit,
+) {
   const unasked: string[] = [];
   const [rows, records] = await Promise.all([
     listDeadRows(database, wanted),
@@ -119,7 +169,7 @@ export async function readDeadLetters(
         return [];
       }),
   ]);
-  return { is: 'json', body: { letters: withoutCards([...records, ...rows]), unasked } };
+  return { letters: withoutCards([...records, ...rows]), unasked };
 }
 
 /**
@@ -130,15 +180,8 @@ function withoutCards(letters: readonly DeadLetter[]): DeadLetter[] {
   return letters.map((letter) => ({ ...maskedIn(letter), id: letter.id }));
 }
 
-/** @throws Refusal for another list than there is. */
-function wantedIn(query: URLSearchParams): Wanted {
-  const asked = query.get('show') || 'waiting';
-  if (asked === 'waiting' || asked === 'dismissed') return asked;
-  throw new Refusal('invalid_request', 'There are two lists: show=waiting and show=dismissed.');
-}
-
 /** One dead letter, as it was: its bytes, its headers, its attempts. */
-export async function showLetter(console: Console, visit: Visit): Promise<Answer> {
+async function showLetter(console: Console, visit: Visit): Promise<Answer> {
   const { asked, letter } = await letterIn(console, visit);
   const again = html`<label class="check"
     ><input type="checkbox" name="again" value="yes" /> Redrive it although it was redriven or
@@ -162,12 +205,6 @@ function actsOn(asked: string): readonly ActName[] {
     if (error instanceof UsageError) return ['dead-letters.redrive'];
     throw error;
   }
-}
-
-/** The same for programs. */
-export async function readLetter(console: Console, visit: Visit): Promise<Answer> {
-  const { letter } = await letterIn(console, visit);
-  return { is: 'json', body: letter };
 }
 
 async function letterIn({ config, database }: Console, { params }: Visit) {
@@ -247,27 +284,3 @@ function letterTable({ caption, letters, acts, wanted }: LetterTable, session: S
 function actOn(act: DeadLetter['redriven']): Html | null {
   return act && html`${time(act.at)} by ${act.by}${act.why !== null && `: ${act.why}`}`;
 }
-
-/** What of dead letters is given to programs. */
-export const letterSchemas: json.Schemas = {
-  DeadLetters: json.object({
-    letters: json.listOf(json.ref('DeadLetter')),
-    unasked: json.listOf(json.text),
-  }),
-  DeadLetter: json.shapeOf<DeadLetter>({
-    id: json.text,
-    at: json.time,
-    partner: json.text,
-    about: json.text,
-    reason: json.text,
-    redriven: json.refOrNull('PastAct'),
-    dismissed: json.refOrNull('PastAct'),
-  }),
-  PastAct: json.shapeOf<PastAct>({ by: json.text, at: json.time, why: json.orNull(json.text) }),
-  Letter: {
-    type: 'object',
-    required: ['id'],
-    properties: { id: json.text },
-    description: 'all that is known of it, by where it was set aside',
-  },
-};

@@ -1,7 +1,19 @@
 import { actForm, foldedForm } from '../acts/acts-pages.ts';
-import { Refusal, type Answer, type Console, type Session, type Visit } from '../console.ts';
+import {
+  Refusal,
+  type Answer,
+  type Console,
+  type Route,
+  type Session,
+  type Visit,
+} from '../console.ts';
+import { after, ofPartner, page, reading } from '../edge/route.ts';
+import * as json from '../edge/schema.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import {
+  listedDelivery,
+  listedEndpoint,
+  listedSettlement,
   listDeliveries,
   listEndpoints,
   listSettlements,
@@ -12,23 +24,70 @@ import {
 import { listPartners } from '../payments/payments.ts';
 import { csvRow, select } from '../payments/payments-page.ts';
 import { formatDecimal } from '@triplock/payments';
-import { field, id, money, number, state, table, time } from '../html/shown.ts';
+import { id, money, number, state, table, time } from '../html/shown.ts';
+
+const asksWebhooks = json.query({
+  partner: ofPartner,
+  // Those have an index of their own; no other state can be asked for.
+  state: json.choice(['failed'], 'failed: those that were given up'),
+  after,
+});
+type WebhooksVisit = Visit<json.ValueOf<typeof asksWebhooks>>;
+
+const asksSettlements = json.query({
+  partner: ofPartner,
+  from: json.sent('a day such as 2026-11-20: from then on'),
+  until: json.sent('a day such as 2026-11-20: until then, that day included'),
+});
+type SettlementsVisit = Visit<json.ValueOf<typeof asksSettlements>>;
+
+/** The pages of webhooks and settlements, and the same for programs. */
+export const listingRoutes: readonly Route[] = [
+  page('/webhooks', showWebhooks, asksWebhooks),
+  reading('/webhooks', {
+    operationId: 'listWebhooks',
+    summary: 'Webhooks, newest first, and the endpoints that they go to.',
+    asks: asksWebhooks,
+    answers: json.named(
+      'Webhooks',
+      json.object(
+        {
+          deliveries: json.listOf(listedDelivery),
+          next: json.next,
+          endpoints: json.listOf(listedEndpoint),
+        },
+        ['next'],
+      ),
+    ),
+    read: readWebhooks,
+  }),
+  page('/settlements', showSettlements, asksSettlements),
+  page('/settlements.csv', downloadSettlements, asksSettlements),
+  reading('/settlements', {
+    operationId: 'listSettlements',
+    summary: 'What partners are owed by day and currency; the last week unless asked otherwise.',
+    asks: asksSettlements,
+    answers: json.named('Settlements', json.object({ settlements: json.listOf(listedSettlement) })),
+    read: async (console, { asked }) => ({
+      settlements: await listSettlements(console.database, daysIn(asked, console.now()), 1_000),
+    }),
+  }),
+];
 
 /** Every webhook, newest first, and where they go. */
-export async function showWebhooks(
+async function showWebhooks(
   { database }: Console,
-  { query, session }: Visit,
+  { asked, query, session }: WebhooksVisit,
 ): Promise<Answer> {
-  const partner = field(query, 'partner');
-  const state = givenUpIn(query);
-  const [partners, page, endpoints] = await Promise.all([
+  const { partner, state } = asked;
+  const [partners, webhooks, endpoints] = await Promise.all([
     listPartners(database),
-    listDeliveries(database, { partner, state }, field(query, 'after')),
+    listDeliveries(database, asked, asked.after),
     listEndpoints(database, partner),
   ]);
   const next = new URLSearchParams(query);
-  if (page.next !== undefined) next.set('after', page.next);
-  const rows = page.deliveries.map((each) => deliveryRow(each, session));
+  if (webhooks.next !== undefined) next.set('after', webhooks.next);
+  const rows = webhooks.deliveries.map((each) => deliveryRow(each, session));
   const main = html`<form class="filter" action="/webhooks" aria-label="Filter">
       ${select('partner', 'Partner', { values: partners, chosen: partner ?? '' })}
       ${select('state', 'Status', { values: ['failed'], chosen: state ?? '' })}
@@ -40,7 +99,7 @@ export async function showWebhooks(
       { rows, empty: 'There is no such webhook.' },
     )}
     ${
-      page.next !== undefined &&
+      webhooks.next !== undefined &&
       html`<p class="below">
         <a class="button" rel="next" href="/webhooks?${next.toString()}">Older webhooks</a>
       </p>`
@@ -68,25 +127,12 @@ function redeliverWindow(session: Session, partner: string): Html | undefined {
   );
 }
 
-/** The same for programs: `{ deliveries, next?, endpoints }`. */
-export async function readWebhooks({ database }: Console, { query }: Visit): Promise<Answer> {
-  const partner = field(query, 'partner');
-  const filter = { partner, state: givenUpIn(query) };
-  const [page, endpoints] = await Promise.all([
-    listDeliveries(database, filter, field(query, 'after')),
-    listEndpoints(database, partner),
+async function readWebhooks({ database }: Console, { asked }: WebhooksVisit) {
+  const [webhooks, endpoints] = await Promise.all([
+    listDeliveries(database, asked, asked.after),
+    listEndpoints(database, asked.partner),
   ]);
-  return { is: 'json', body: { ...page, endpoints } };
-}
-
-/** Those that were given up have an index of their own; no other state can be asked for. */
-function givenUpIn(query: URLSearchParams): 'failed' | undefined {
-  const asked = field(query, 'state');
-  if (asked === undefined || asked === 'failed') return asked;
-  throw new Refusal(
-    'invalid_request',
-    'Only those that were given up can be listed by their state: failed.',
-  );
+  return { ...webhooks, endpoints };
 }
 
 function deliveryRow(each: ListedDelivery, session: Session): Shown[] {
@@ -131,8 +177,8 @@ const dayMs = 86_400_000;
 const [shownMax, fileRowsMax] = [500, 100_000] as const;
 
 /** What partners are owed, by day and currency. */
-export async function showSettlements(console: Console, { query }: Visit): Promise<Answer> {
-  const days = daysIn(query, console.now());
+async function showSettlements(console: Console, { asked }: SettlementsVisit): Promise<Answer> {
+  const days = daysIn(asked, console.now());
   const [partners, rows] = await Promise.all([
     listPartners(console.database),
     listSettlements(console.database, days, shownMax),
@@ -146,7 +192,7 @@ export async function showSettlements(console: Console, { query }: Visit): Promi
     money(each.refunds, each.currency),
     html`<b>${money(each.net, each.currency)}</b>`,
   ]);
-  const asked = new URLSearchParams(Object.entries({ partner: '', ...days }));
+  const here = new URLSearchParams(Object.entries({ partner: '', ...days }));
   const main = html`<form class="filter" action="/settlements" aria-label="Filter">
       ${select('partner', 'Partner', { values: partners, chosen: days.partner ?? '' })}
       <label>From<input type="date" name="from" value="${days.from}" /></label>
@@ -173,25 +219,16 @@ export async function showSettlements(console: Console, { query }: Visit): Promi
       </p>`
     }
     <p class="below">
-      <a class="button quiet" href="/settlements.csv?${asked.toString()}" download>
+      <a class="button quiet" href="/settlements.csv?${here.toString()}" download>
         Download as CSV
       </a>
     </p>`;
   return { is: 'page', title: 'Settlements', section: 'settlements', main };
 }
 
-/** The same for programs: `{ settlements }`. */
-export async function readSettlements(console: Console, { query }: Visit): Promise<Answer> {
-  const days = daysIn(query, console.now());
-  return {
-    is: 'json',
-    body: { settlements: await listSettlements(console.database, days, 1_000) },
-  };
-}
-
 /** The same as a file. */
-export async function downloadSettlements(console: Console, { query }: Visit): Promise<Answer> {
-  const days = daysIn(query, console.now());
+async function downloadSettlements(console: Console, { asked }: SettlementsVisit): Promise<Answer> {
+  const days = daysIn(asked, console.now());
   const rows = await listSettlements(console.database, days, fileRowsMax);
   const heads = [
     'day',
@@ -216,18 +253,14 @@ export async function downloadSettlements(console: Console, { query }: Visit): P
 }
 
 /** The last week where nothing is said. @throws Refusal for what is no day. */
-function daysIn(query: URLSearchParams, now: Date): SettlementDays {
+function daysIn(asked: SettlementsVisit['asked'], now: Date): SettlementDays {
   const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);
-  const { from = dayOf(now.getTime() - 6 * dayMs), until = dayOf(now.getTime() + dayMs) } = {
-    from: field(query, 'from'),
-    until: field(query, 'until'),
-  };
+  const { from = dayOf(now.getTime() - 6 * dayMs), until = dayOf(now.getTime() + dayMs) } = asked;
   for (const day of [from, until]) {
     const isDay = /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(Date.parse(day));
     if (!isDay || dayOf(Date.parse(day)) !== day) {
       throw new Refusal('invalid_request', `“${day}” is no day: write it as 2026-11-20.`);
     }
   }
-  const partner = field(query, 'partner');
-  return partner === undefined ? { from, until } : { partner, from, until };
+  return { ...asked, from, until };
 }

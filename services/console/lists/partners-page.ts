@@ -1,16 +1,35 @@
 import { actForm, foldedForm } from '../acts/acts-pages.ts';
-import type { Answer, Console, Session, Visit } from '../console.ts';
+import type { Answer, Console, Route, Session, Visit } from '../console.ts';
+import { page, reading } from '../edge/route.ts';
+import * as json from '../edge/schema.ts';
 import { isExemptEverywhere } from '@triplock/payments';
 import { html, type Html, type Shown } from '../html/html.ts';
-import { listShownPartners, type ShownPartner } from './listings.ts';
-import { field, id, state, table, time } from '../html/shown.ts';
+import { listShownPartners, shownPartner, type ShownPartner } from './listings.ts';
+import { id, state, table, time } from '../html/shown.ts';
+
+const asksPartners = json.query({ after: json.sent('the name of the last partner of a page') });
+type PartnersVisit = Visit<json.ValueOf<typeof asksPartners>>;
+
+/** The page of partners, and the same for programs. */
+export const partnersRoutes: readonly Route[] = [
+  page('/partners', showPartners, asksPartners),
+  reading('/partners', {
+    operationId: 'listPartners',
+    summary: 'Partners by name, 100 at a time, and what may be shown of their keys.',
+    asks: asksPartners,
+    answers: json.named('Partners', json.object({ partners: json.listOf(shownPartner) })),
+    read: async ({ database }, { asked }) => ({
+      partners: await listShownPartners(database, asked.after),
+    }),
+  }),
+];
 
 /** Partners and what may be shown of their keys. */
-export async function showPartners(
+async function showPartners(
   { database }: Console,
-  { query, session }: Visit,
+  { asked, session }: PartnersVisit,
 ): Promise<Answer> {
-  const partners = await listShownPartners(database, field(query, 'after'));
+  const partners = await listShownPartners(database, asked.after);
   const last = partners.at(-1);
   const main = html`${partners.length === 0 && html`<p class="empty">There is no partner yet.</p>`}
   ${partners.map((each) => partnerSection(each, session))} ${addPartner(session)}
@@ -21,14 +40,6 @@ export async function showPartners(
     </p>`
   }`;
   return { is: 'page', title: 'Partners', section: 'partners', main };
-}
-
-/** The same for programs: `{ partners }`. */
-export async function readPartners({ database }: Console, { query }: Visit): Promise<Answer> {
-  return {
-    is: 'json',
-    body: { partners: await listShownPartners(database, field(query, 'after')) },
-  };
 }
 
 /** The form that makes a partner. Its key is on the next page, and on no other. */

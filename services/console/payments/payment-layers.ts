@@ -1,11 +1,6 @@
 import type { ClaimSeen } from '@triplock/claims';
 import { UsageError, wordsOf, formatSpan, count } from '@triplock/command';
-import { consumers } from '@triplock/pipeline';
 import {
-  type Consumed,
-  type DeadRecord,
-  type Entry,
-  type EventRow,
   type LedgerRow,
   type Receipt,
   type Operator,
@@ -19,23 +14,127 @@ import {
   type RecordsSeen,
   type TransactionTrace,
 } from '@triplock/inspect';
-import type { Answer, Console, Visit } from '../console.ts';
+import type { Answer, Console, Route, Visit } from '../console.ts';
+import { page, reading } from '../edge/route.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
+import { deadRecord, entry, event } from './payment.ts';
 import { txnIdOf } from './payment-page.ts';
 import { layerTitles } from './payment-way.ts';
 import * as json from '../edge/schema.ts';
 import { id, money, table, time } from '../html/shown.ts';
 
+const ledgerRow = json.named(
+  'LedgerRow',
+  json.shapeOf<LedgerRow>({
+    kind: json.text,
+    paymentId: json.orNull(json.uuid),
+    partner: json.text,
+    key: json.text,
+    fingerprint: json.text,
+    state: json.text,
+    failure: json.orNull(json.text),
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+    provider: json.orNull(json.text),
+    intentId: json.orNull(json.text),
+    chargeId: json.orNull(json.text),
+    refundId: json.orNull(json.text),
+  }),
+);
+const claimSeen = json.named(
+  'Claim',
+  json.shapeOf<ClaimSeen>({
+    state: json.text,
+    partner: json.text,
+    fingerprint: json.text,
+    acceptedAt: json.time,
+    leftMs: json.figure,
+  }),
+);
+const recordSeen = json.named(
+  'RecordSeen',
+  json.shapeOf<RecordSeen>(
+    { offset: json.text, at: json.time, bytes: json.whole, txnId: json.uuid, traceId: json.text },
+    ['txnId', 'traceId'],
+  ),
+);
+const recordsSeen = json.named(
+  'RecordsSeen',
+  json.shapeOf<RecordsSeen>({
+    partition: json.whole,
+    records: json.listOf(recordSeen),
+    complete: json.flag,
+  }),
+);
+const providerRow = json.named('ProviderRow', {
+  type: 'object',
+  description: 'what the provider has, as its journal tells it',
+});
+const providerObject = json.named(
+  'ProviderObject',
+  json.shapeOf<ProviderObject>({ kind: json.text, id: json.text, row: providerRow }, ['row']),
+);
+const receipt = json.named(
+  'Receipt',
+  json.shapeOf<Receipt>({
+    id: json.text,
+    partner: json.text,
+    verified: json.flag,
+    attempts: json.whole,
+    effects: json.whole,
+    type: json.text,
+    firstAt: json.text,
+    lastAt: json.text,
+  }),
+);
+
+const transaction = {
+  txnId: json.uuid,
+  ledger: json.listOf(ledgerRow),
+  entries: json.listOf(entry),
+  events: json.listOf(event),
+  deadLetters: json.listOf(deadRecord),
+  claim: claimSeen,
+  receipts: json.listOf(receipt),
+  provider: json.listOf(providerObject),
+};
+const layersOfOne = json.named(
+  'LayersOfOne',
+  json.shapeOf<TransactionTrace>(transaction, ['claim']),
+);
+const layersSchema = json.named(
+  'Layers',
+  json.shapeOf<PaymentTrace>(
+    {
+      ...transaction,
+      claims: json.text,
+      kafka: recordsSeen,
+      refunds: json.listOf(layersOfOne),
+      ledgerUntil: json.time,
+      unasked: json.listOf(json.shapeOf<Unasked>({ part: json.text, why: json.text })),
+    },
+    ['claim', 'kafka', 'ledgerUntil'],
+  ),
+);
+
+/** What the layers of a payment have: a piece of its page, and the same for programs. */
+export const layersRoutes: readonly Route[] = [
+  page('/payments/:id/layers', showLayers),
+  reading('/payments/:id/layers', {
+    operationId: 'readLayers',
+    summary: 'The same as the layers themselves have it: claim, records of Kafka, provider.',
+    answers: layersSchema,
+    read: (console, { params }) => traceOf(console, params['id']),
+  }),
+];
+
 /** How long a page may ask the layers. */
 const askWithinMs = 20_000;
 
 /** What only the layers themselves have: the claim, copies in Kafka, the provider's own word. */
-export async function readLayers(console: Console, { params }: Visit): Promise<Answer> {
-  return { is: 'json', body: await traceOf(console, params['id']) };
-}
-
-/** The same as a piece of the payment's page. */
-export async function showLayers(console: Console, { params }: Visit): Promise<Answer> {
+async function showLayers(console: Console, { params }: Visit): Promise<Answer> {
   const answer = await traceOf(console, params['id']).catch((error: unknown) => {
     if (error instanceof UsageError) return wordsOf(error);
     throw error;
@@ -112,117 +211,3 @@ function receiptRows({ receipts }: PaymentTrace): Shown[][] {
     ${verified ? 'verified' : 'WRONG'}, ${count(attempts, 'attempt')}`,
   ]);
 }
-
-const transaction = {
-  txnId: json.uuid,
-  ledger: json.listOf(json.ref('LedgerRow')),
-  entries: json.listOf(json.ref('Entry')),
-  events: json.listOf(json.ref('Event')),
-  deadLetters: json.listOf(json.ref('DeadRecord')),
-  claim: json.ref('Claim'),
-  receipts: json.listOf(json.ref('Receipt')),
-  provider: json.listOf(json.ref('ProviderObject')),
-};
-
-/** What each consumer made of an event. */
-const consumedShape = Object.fromEntries(
-  consumers.flatMap(({ trace }): [string, json.Schema][] => [
-    [trace.rows, json.whole],
-    [trace.receivedAt, json.orNull(json.time)],
-    [trace.isPast, json.flag],
-  ]),
-) as Record<keyof Consumed, json.Schema>;
-
-/** What of the layers is given to programs. */
-export const layerSchemas: json.Schemas = {
-  Layers: json.shapeOf<PaymentTrace>(
-    {
-      ...transaction,
-      claims: json.text,
-      kafka: json.ref('RecordsSeen'),
-      refunds: json.listOf(json.ref('LayersOfOne')),
-      ledgerUntil: json.time,
-      unasked: json.listOf(json.shapeOf<Unasked>({ part: json.text, why: json.text })),
-    },
-    ['claim', 'kafka', 'ledgerUntil'],
-  ),
-  LayersOfOne: json.shapeOf<TransactionTrace>(transaction, ['claim']),
-  Claim: json.shapeOf<ClaimSeen>({
-    state: json.text,
-    partner: json.text,
-    fingerprint: json.text,
-    acceptedAt: json.time,
-    leftMs: json.figure,
-  }),
-  RecordsSeen: json.shapeOf<RecordsSeen>({
-    partition: json.whole,
-    records: json.listOf(json.ref('RecordSeen')),
-    complete: json.flag,
-  }),
-  RecordSeen: json.shapeOf<RecordSeen>(
-    { offset: json.text, at: json.time, bytes: json.whole, txnId: json.uuid, traceId: json.text },
-    ['txnId', 'traceId'],
-  ),
-  ProviderObject: json.shapeOf<ProviderObject>(
-    { kind: json.text, id: json.text, row: json.ref('ProviderRow') },
-    ['row'],
-  ),
-  ProviderRow: { type: 'object', description: 'what the provider has, as its journal tells it' },
-  Receipt: json.shapeOf<Receipt>({
-    id: json.text,
-    partner: json.text,
-    verified: json.flag,
-    attempts: json.whole,
-    effects: json.whole,
-    type: json.text,
-    firstAt: json.text,
-    lastAt: json.text,
-  }),
-  LedgerRow: json.shapeOf<LedgerRow>({
-    kind: json.text,
-    paymentId: json.orNull(json.uuid),
-    partner: json.text,
-    key: json.text,
-    fingerprint: json.text,
-    state: json.text,
-    failure: json.orNull(json.text),
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-    provider: json.orNull(json.text),
-    intentId: json.orNull(json.text),
-    chargeId: json.orNull(json.text),
-    refundId: json.orNull(json.text),
-  }),
-  Entry: json.shapeOf<Entry>({
-    debit: json.text,
-    credit: json.text,
-    amount: json.minorUnits,
-    currency: json.text,
-    at: json.time,
-  }),
-  Event: json.shapeOf<EventRow>({
-    eventId: json.uuid,
-    type: json.text,
-    sequence: json.orNull(json.whole),
-    traceId: json.text,
-    createdAt: json.time,
-    state: json.text,
-    publishedAt: json.orNull(json.time),
-    copies: json.whole,
-    altered: json.whole,
-    firstSeenAt: json.orNull(json.time),
-    lastSeenAt: json.orNull(json.time),
-    delivery: json.orNull(json.text),
-    attempts: json.whole,
-    deliveredAt: json.orNull(json.time),
-    ...consumedShape,
-  }),
-  DeadRecord: json.shapeOf<DeadRecord>({
-    reason: json.text,
-    partition: json.whole,
-    offset: json.whole,
-    at: json.time,
-  }),
-};

@@ -1,10 +1,19 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
 import { foldedForm } from '../acts/acts-pages.ts';
-import { Refusal, type Answer, type Console, type Session, type Visit } from '../console.ts';
+import {
+  Refusal,
+  type Answer,
+  type Console,
+  type Route,
+  type Session,
+  type Visit,
+} from '../console.ts';
+import { page, reading } from '../edge/route.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import {
   describeCopy,
   goneEndpoint,
+  paymentSchema,
   readRawForms,
   viewPayment,
   type Dispute,
@@ -17,8 +26,20 @@ import { toJson } from '@triplock/command';
 
 const noAmount = 'no amount yet';
 
+/** The page of one payment with its pieces, and the same for programs. */
+export const paymentRoutes: readonly Route[] = [
+  page('/payments/:id', showPayment),
+  page('/payments/:id/raw', showRawForms),
+  reading('/payments/:id', {
+    operationId: 'readPayment',
+    summary: 'One payment, refund, capture or cancellation, as every table has it.',
+    answers: paymentSchema,
+    read: found,
+  }),
+];
+
 /** One payment, refund, capture or cancellation: its whole way, and what follows it. */
-export async function showPayment(console: Console, visit: Visit): Promise<Answer> {
+async function showPayment(console: Console, visit: Visit): Promise<Answer> {
   const [view, copy] = await Promise.all([found(console, visit), describeCopy(console)]);
   const { row } = view;
   const main = html`${headline(view)} ${copy && html`<p class="note">${copy}</p>`}
@@ -55,13 +76,8 @@ export async function showPayment(console: Console, visit: Visit): Promise<Answe
   };
 }
 
-/** The same for programs. */
-export async function readPayment(console: Console, visit: Visit): Promise<Answer> {
-  return { is: 'json', body: await found(console, visit) };
-}
-
 /** A piece of its page: the texts that went out, as they did. */
-export async function showRawForms(console: Console, visit: Visit): Promise<Answer> {
+async function showRawForms(console: Console, visit: Visit): Promise<Answer> {
   const { id: txnId, row, accepted } = await found(console, visit);
   const forms = await readRawForms(console.database, txnId);
   const fragment = html`<h3>Row of the ledger</h3>

@@ -1,10 +1,14 @@
 import { paymentStatuses } from '@triplock/contracts';
-import { minorDigits, type PaymentStatus, formatDecimal, parseDecimal } from '@triplock/payments';
-import { Refusal, type Answer, type Console, type Visit } from '../console.ts';
+import { minorDigits, formatDecimal, parseDecimal } from '@triplock/payments';
+import { Refusal, type Answer, type Console, type Route, type Visit } from '../console.ts';
+import { after, ofPartner, page, reading } from '../edge/route.ts';
+import * as json from '../edge/schema.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { describeCopy } from './payment.ts';
 import {
   allPayments,
+  foundTransaction,
+  paymentPage,
   findTransactions,
   listPartners,
   listPayments,
@@ -14,33 +18,70 @@ import {
   type PaymentPage,
 } from './payments.ts';
 import { findHint } from '../html/layout.ts';
-import { field, id, money, state, stateInWords, table, time } from '../html/shown.ts';
+import { id, money, state, stateInWords, table, time } from '../html/shown.ts';
+
+const asksPayments = json.query({
+  partner: ofPartner,
+  status: json.choice(paymentStatuses, `one of ${paymentStatuses.join(', ')}`),
+  from: json.sent('a time in UTC, such as 2026-11-20 or 2026-11-20T08:00Z: from then on'),
+  until: json.sent('such a time too: before then'),
+  reference: json.sent('the reference of a payment; goes with a partner'),
+  currency: json.sent('a currency by ISO 4217; goes with a partner'),
+  least: json.sent('an amount such as 12.50: at least so much; goes with a currency'),
+  greatest: json.sent('an amount such as 12.50: at most so much; goes with a currency'),
+  after,
+});
+type Asked = json.ValueOf<typeof asksPayments>;
+
+const words = {
+  q: json.sent('an id, key, reference, provider’s id or webhook-id'),
+  partner: ofPartner,
+};
+const asksFind = json.query(words);
+type FindVisit = Visit<json.ValueOf<typeof asksFind>>;
+
+/** The pages of many payments, and the same for programs. */
+export const paymentsRoutes: readonly Route[] = [
+  page('/payments', showPayments, asksPayments),
+  page('/payments.csv', downloadPayments, asksPayments),
+  page('/payments/find', findPayment, asksFind),
+  reading('/payments', {
+    operationId: 'listPayments',
+    summary: 'Payments, newest first.',
+    asks: asksPayments,
+    answers: paymentPage,
+    read: ({ database }, { asked }) =>
+      listPayments(database, filterOf(asked), { cursor: asked.after }),
+  }),
+  reading('/payments/find', {
+    operationId: 'findPayments',
+    summary: 'Payments and what follows them, by whatever one has of them; 50 at most.',
+    asks: json.object(words, ['partner']),
+    answers: json.named('Found', json.object({ found: json.listOf(foundTransaction) })),
+    read: async ({ database }, { asked }) => ({ found: await search(database, asked) }),
+  }),
+];
 
 /** The list of payments by a filter, which its address keeps. */
-export async function showPayments(console: Console, { query }: Visit): Promise<Answer> {
+async function showPayments(console: Console, { asked, query }: Visit<Asked>): Promise<Answer> {
   const { database } = console;
-  const filter = filterOf(query);
-  const [partners, page, copy] = await Promise.all([
+  const filter = filterOf(asked);
+  const [partners, shown, copy] = await Promise.all([
     listPartners(database),
-    listPayments(database, filter, cursorOf(query)),
+    listPayments(database, filter, { cursor: asked.after }),
     describeCopy(console),
   ]);
-  const main = html`${copy && html`<p class="note">${copy}</p>`} ${filterForm(query, partners)}
-  ${paymentTable(page)} ${onwards(page, query)}`;
+  const main = html`${copy && html`<p class="note">${copy}</p>`} ${filterForm(asked, partners)}
+  ${paymentTable(shown)} ${onwards(shown, query)}`;
   return { is: 'page', title: 'Payments', section: 'payments', main };
-}
-
-/** A page of the same list for programs: `{ payments, next? }`. */
-export async function readPayments({ database }: Console, { query }: Visit): Promise<Answer> {
-  return { is: 'json', body: await listPayments(database, filterOf(query), cursorOf(query)) };
 }
 
 /** As many as a spreadsheet holds without complaint; a longer list says at its end that it is. */
 const fileRowsMax = 100_000;
 
 /** The same list as a file. */
-export async function downloadPayments({ database }: Console, { query }: Visit): Promise<Answer> {
-  const filter = filterOf(query);
+async function downloadPayments({ database }: Console, { asked }: Visit<Asked>): Promise<Answer> {
+  const filter = filterOf(asked);
   const heads = ['id', 'partner', 'key', 'accepted', 'settled', 'state', 'amount', 'currency'];
   const pieces = async function* (): AsyncGenerator<string, void> {
     yield `${[...heads, 'refunded', 'method', 'reference'].join(',')}\r\n`;
@@ -59,16 +100,16 @@ export async function downloadPayments({ database }: Console, { query }: Visit):
 }
 
 /** What a search finds: the one payment itself, or a list of those that may be meant. */
-export async function findPayment({ database }: Console, { query }: Visit): Promise<Answer> {
-  const found = await search(database, query);
+async function findPayment({ database }: Console, { asked: words }: FindVisit): Promise<Answer> {
+  const found = await search(database, words);
   const [only] = found;
   if (only !== undefined && found.length === 1) {
     return { is: 'redirect', to: `/payments/${only.id}` };
   }
-  const asked = field(query, 'q');
+  const { q: asked } = words;
   const partners = await listPartners(database);
   const title = asked === undefined ? 'Find a payment' : `Found for “${asked}”`;
-  const main = html`${findForm(query, partners)}
+  const main = html`${findForm(words, partners)}
   ${
     asked === undefined
       ? html`<p class="empty">Give what you have of the payment in the field above.</p>`
@@ -82,56 +123,30 @@ export async function findPayment({ database }: Console, { query }: Visit): Prom
   return { is: 'page', title, section: 'payments', main, status };
 }
 
-/** The same search for programs: `{ found }`. */
-export async function readFound({ database }: Console, { query }: Visit): Promise<Answer> {
-  return { is: 'json', body: { found: await search(database, query) } };
-}
-
-function search(database: Console['database'], query: URLSearchParams) {
-  const partner = field(query, 'partner');
-  const asked = { words: field(query, 'q') ?? '' };
-  return findTransactions(database, partner === undefined ? asked : { ...asked, partner });
-}
-
-function cursorOf(query: URLSearchParams): { cursor?: string } {
-  const cursor = field(query, 'after');
-  return cursor === undefined ? {} : { cursor };
+function search(database: Console['database'], { q: words = '', partner }: FindVisit['asked']) {
+  return findTransactions(database, { words, partner });
 }
 
 /** @throws Refusal that says what to write instead of what makes no filter. */
-function filterOf(query: URLSearchParams): PaymentFilter {
+function filterOf({ partner, status, reference, currency, ...asked }: Asked): PaymentFilter {
   const refuse = (why: string) => new Refusal('invalid_request', why);
-  const [partner, reference, currency] = (['partner', 'reference', 'currency'] as const).map(
-    (name) => field(query, name),
-  );
-  const status = field(query, 'status');
-  if (status !== undefined && !isStatus(status)) throw refuse(`There is no status “${status}”.`);
   if (currency !== undefined && minorDigits(currency) === undefined) {
     throw refuse(`“${currency}” is no currency: write it as EUR.`);
   }
-  const [least, greatest] = (['least', 'greatest'] as const).map((name) => {
-    const text = field(query, name);
+  const amountOf = (text: string | undefined) => {
     if (text === undefined) return undefined;
     if (currency === undefined) throw refuse('An amount goes with a currency: choose one.');
     const amount = parseDecimal(text, currency);
-    if (amount === undefined) {
-      throw refuse(`“${text}” is no amount of this currency: write it as 12.50.`);
-    }
-    return amount;
-  });
+    if (amount !== undefined) return amount;
+    throw refuse(`“${text}” is no amount of this currency: write it as 12.50.`);
+  };
+  const [least, greatest] = [amountOf(asked.least), amountOf(asked.greatest)];
   if (partner === undefined && (reference ?? currency) !== undefined) {
     throw refuse('Reference, currency and amount go with a partner: choose one.');
   }
-  const [from, until] = (['from', 'until'] as const).map((name) => momentOf(field(query, name)));
-  if ([partner, reference].some((text) => text !== undefined && /\p{Cc}/u.test(text))) {
-    throw refuse('A partner or reference holds no control characters.');
-  }
+  const [from, until] = [momentOf(asked.from), momentOf(asked.until)];
   const amount = least === undefined && greatest === undefined ? undefined : { least, greatest };
   return { partner, status, from, until, reference, currency, amount };
-}
-
-function isStatus(text: string): text is PaymentStatus {
-  return paymentStatuses.some((each) => each === text);
 }
 
 const momentForm = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?)?$/;
@@ -147,9 +162,9 @@ function momentOf(text: string | undefined): Date | undefined {
   );
 }
 
-function filterForm(query: URLSearchParams, partners: readonly string[]): Html {
-  const of = (name: string) => field(query, name) ?? '';
-  const input = (name: string, label: string, type: 'text' | 'datetime-local') =>
+function filterForm(asked: Asked, partners: readonly string[]): Html {
+  const of = (name: keyof Asked) => asked[name] ?? '';
+  const input = (name: keyof Asked, label: string, type: 'text' | 'datetime-local') =>
     html`<label
       >${label}<input
         class="${type === 'text' && 'short'}"
@@ -158,7 +173,7 @@ function filterForm(query: URLSearchParams, partners: readonly string[]): Html {
         value="${of(name)}"
         maxlength="255"
     /></label>`;
-  const picked = [...query.keys()].some((name) => of(name) !== '');
+  const picked = Object.keys(asked).length > 0;
   return html`<form class="filter" action="/payments" aria-label="Filter">
     ${select('partner', 'Partner', { values: partners, chosen: of('partner') })}
     ${select('status', 'Status', { values: paymentStatuses, chosen: of('status') })}
@@ -173,12 +188,10 @@ function filterForm(query: URLSearchParams, partners: readonly string[]): Html {
   </form>`;
 }
 
-function findForm(query: URLSearchParams, partners: readonly string[]): Html {
+function findForm({ q, partner }: FindVisit['asked'], partners: readonly string[]): Html {
   return html`<form class="filter" action="/payments/find" aria-label="Find a payment">
-    <label
-      >${findHint}<input name="q" value="${field(query, 'q')}" maxlength="300" size="40"
-    /></label>
-    ${select('partner', 'Partner', { values: partners, chosen: field(query, 'partner') ?? '' })}
+    <label>${findHint}<input name="q" value="${q}" maxlength="300" size="40" /></label>
+    ${select('partner', 'Partner', { values: partners, chosen: partner ?? '' })}
     <button>Find</button>
   </form>`;
 }

@@ -22,20 +22,23 @@ const sql = loadStatements(import.meta.url, 'payments.sql', [
   'byReference',
 ]);
 
-const listedPayment = json.object({
-  id: json.uuid,
-  partner: json.text,
-  key: json.text,
-  amount: json.minorUnits,
-  currency: json.text,
-  state: json.text,
-  authorized: json.flag,
-  method: json.orNull(json.text),
-  reference: json.orNull(json.text),
-  createdAt: json.time,
-  settledAt: json.orNull(json.time),
-  refunded: json.minorUnits,
-});
+const listedPayment = json.named(
+  'ListedPayment',
+  json.object({
+    id: json.uuid,
+    partner: json.text,
+    key: json.text,
+    amount: json.minorUnits,
+    currency: json.text,
+    state: json.text,
+    authorized: json.flag,
+    method: json.orNull(json.text),
+    reference: json.orNull(json.text),
+    createdAt: json.time,
+    settledAt: json.orNull(json.time),
+    refunded: json.minorUnits,
+  }),
+);
 /** One payment of the list. */
 export type ListedPayment = json.ValueOf<typeof listedPayment>;
 
@@ -52,18 +55,22 @@ export type PaymentFilter = {
   amount?: { least?: bigint; greatest?: bigint };
 };
 
-const paymentPage = json.object(
-  {
-    payments: json.listOf(json.ref<ListedPayment>('ListedPayment')),
-    /** Nothing at the end. */
-    next: json.next,
-    /**
-     * Of a search by amount that has no end yet: how far back it has looked. What is older is
-     * behind `next`.
-     */
-    lookedUntil: json.time,
-  },
-  ['next', 'lookedUntil'],
+/** As programs get it. */
+export const paymentPage = json.named(
+  'PaymentPage',
+  json.object(
+    {
+      payments: json.listOf(listedPayment),
+      /** Nothing at the end. */
+      next: json.next,
+      /**
+       * Of a search by amount that has no end yet: how far back it has looked. What is older is
+       * behind `next`.
+       */
+      lookedUntil: json.time,
+    },
+    ['next', 'lookedUntil'],
+  ),
 );
 /** One page of the list. */
 export type PaymentPage = json.ValueOf<typeof paymentPage>;
@@ -175,15 +182,19 @@ export async function listPartners(database: Queryable): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-const foundTransaction = json.object({
-  id: json.uuid,
-  kind: json.text,
-  partner: json.text,
-  amount: json.orNull(json.minorUnits),
-  currency: json.orNull(json.text),
-  state: json.text,
-  createdAt: json.time,
-});
+/** As programs get it. */
+export const foundTransaction = json.named(
+  'FoundTransaction',
+  json.object({
+    id: json.uuid,
+    kind: json.text,
+    partner: json.text,
+    amount: json.orNull(json.minorUnits),
+    currency: json.orNull(json.text),
+    state: json.text,
+    createdAt: json.time,
+  }),
+);
 /** A payment, refund, capture or cancellation that a search found. */
 export type FoundTransaction = json.ValueOf<typeof foundTransaction>;
 
@@ -231,11 +242,3 @@ async function idsOfKey(database: Queryable, asked: string, partner?: string): P
     transactionKinds.map((kind) => deriveTxnId(kind, each as PartnerId, key.key)),
   );
 }
-
-/** What of payments is given to programs. */
-export const paymentSchemas: json.Schemas = {
-  PaymentPage: paymentPage,
-  ListedPayment: listedPayment,
-  Found: json.object({ found: json.listOf(json.ref('FoundTransaction')) }),
-  FoundTransaction: foundTransaction,
-};

@@ -13,7 +13,7 @@ import {
 import { Compile } from 'typebox/schema';
 import type { Route } from '../console.ts';
 import { changeOperator, type Role } from '@triplock/inspect';
-import { description } from '../routes.ts';
+import { describeConsole } from '../edge/openapi.ts';
 
 /** What came back: headers by lower-case name; the text of an event stream is not waited for. */
 export type Answered = {
@@ -118,7 +118,9 @@ type Described = {
 type Response = { content: Record<string, { schema: object }> };
 type Reference = { $ref: string };
 
-const document = JSON.parse(JSON.stringify(description)) as Described;
+const document = JSON.parse(await describeConsole()) as Described;
+
+const validators = new WeakMap<object, ReturnType<typeof Compile>>();
 
 /** Fails where an answer of the API is not as the OpenAPI document says. */
 export function assertDescribed(
@@ -133,7 +135,9 @@ export function assertDescribed(
   const { content } = isShared ? components.responses[found.$ref.split('/').at(-1)!]! : found;
   const schema = content[type]?.schema;
   assert.ok(schema, `${method} ${path}: ${status} as ${type} is not described: ${text}`);
-  const [conforms, errors] = Compile({ components, ...schema }).Errors(JSON.parse(text));
+  const compiled = validators.get(schema) ?? Compile({ components, ...schema });
+  validators.set(schema, compiled);
+  const [conforms, errors] = compiled.Errors(JSON.parse(text));
   assert.ok(conforms, `${method} ${path}: ${JSON.stringify(errors.slice(0, 5))} in ${text}`);
 }
 
