@@ -13,7 +13,7 @@ import { page, reading } from '../edge/route.ts';
 import * as json from '../edge/schema.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { actNames, kindsOfActs, type ActName } from './kinds-of-acts.ts';
-import { facts, linked, state, table, time } from '../html/shown.ts';
+import { facts, goesOn, linked, state, table, time } from '../html/shown.ts';
 import { findAct, type RecordedAct, listActs } from '@triplock/inspect';
 
 const asksActs = json.query({
@@ -32,7 +32,7 @@ export const actRoutes: readonly Route[] = [
     operationId: 'listActs',
     summary: 'Who did what and why, newest first.',
     asks: asksActs,
-    answers: json.named('Acts', json.object({ data: json.listOf(actSchema), has_more: json.flag })),
+    answers: json.component('Acts', { data: json.listOf(actSchema), has_more: json.flag }),
     read: actsFor,
   }),
   reading('/acts/:id', {
@@ -148,12 +148,11 @@ async function oneAct({ records }: Console, { params }: Visit): Promise<Recorded
 
 async function showActs(console: Console, visit: ActsVisit): Promise<Answer> {
   const { data, has_more: hasMore } = await actsFor(console, visit);
-  const query = new URLSearchParams(visit.query);
-  query.set('before', String(data.at(-1)?.id ?? ''));
+  const place = { before: String(data.at(-1)?.id ?? '') };
   const main = html`${actTable(data, { caption: 'Acts', empty: 'Nobody has done anything yet.' })}
   ${
     hasMore &&
-    html`<p class="below"><a class="button" href="/acts?${query.toString()}">Older acts</a></p>`
+    html`<p class="below">${goesOn('/acts', 'Older acts', { query: visit.query, place })}</p>`
   }`;
   return { is: 'page', title: 'Acts', section: 'acts', main };
 }

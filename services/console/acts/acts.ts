@@ -83,35 +83,29 @@ function refusing<Value>(read: () => Value): Value {
 const outcomes = ['done', 'nothing', 'refused', 'unknown'];
 
 /** An act as it is recorded. */
-export const actSchema = json.named(
-  'Act',
-  json.shapeOf<RecordedAct>({
-    id: json.whole,
-    act: json.text,
-    target: json.text,
-    by: json.text,
-    role: json.text,
-    why: json.text,
-    begunAt: json.time,
-    outcome: { enum: ['begun', ...outcomes] },
-    detail: json.text,
-    finishedAt: json.orNull(json.time),
-  }),
-);
+export const actSchema = json.shapeOf<RecordedAct>('Act', {
+  id: json.whole,
+  act: json.text,
+  target: json.text,
+  by: json.text,
+  role: json.text,
+  why: json.text,
+  begunAt: json.time,
+  outcome: { enum: ['begun', ...outcomes] },
+  detail: json.text,
+  finishedAt: json.orNull(json.time),
+});
 
 /** What programs are told came of what they asked. */
 export const askedActSchema = json.named<AskedAct>('AskedAct', {
   oneOf: [
-    json.object(
-      {
-        id: json.whole,
-        outcome: { enum: outcomes },
-        detail: json.text,
-        result: { description: 'what came of it, by the kind of act' },
-        secret: { type: 'string', description: 'shown this once, and stored nowhere' },
-      },
-      ['secret'],
-    ),
+    json.object({
+      id: json.whole,
+      outcome: { enum: outcomes },
+      detail: json.text,
+      result: { description: 'what came of it, by the kind of act' },
+      secret: json.optional({ type: 'string', description: 'shown this once, and stored nowhere' }),
+    }),
     json.object({ id: json.whole, outcome: { const: 'asked-before' } }),
   ],
 });

@@ -43,29 +43,21 @@ const ofAll = {
     ...json.sent('why, in 1 to 500 characters', '^[^\\u0000]*$'),
     maxLength: 500,
   },
-  form: json.sent(
-    'a UUID: the same one acts once',
-    '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
+  form: json.optional(
+    json.sent(
+      'a UUID: the same one acts once',
+      '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
+    ),
   ),
 };
 
-type Asking<Of extends json.Fields, Optional extends keyof Of> = Omit<
-  KindOfAct,
-  'asks' | 'prepare'
-> & {
+type Asking<Of extends json.Fields> = Omit<KindOfAct, 'asks' | 'prepare'> & {
   fields: Of;
-  /** Those of them that it can go without. */
-  optional?: readonly Optional[];
-  prepare(asked: json.ObjectOf<Of, Optional>): Prepared;
+  prepare(asked: json.ObjectOf<Of>): Prepared;
 };
 
 /** A kind of act, by the fields that it asks for besides a reason. */
-export function act<Of extends json.Fields, Optional extends keyof Of & string = never>({
-  fields,
-  optional = [],
-  prepare,
-  ...kind
-}: Asking<Of, Optional>): KindOfAct {
-  const asks = json.object({ ...fields, ...ofAll }, [...optional, 'form']);
-  return { ...kind, asks, prepare: prepare as KindOfAct['prepare'] };
+export function act<Of extends json.Fields>({ fields, prepare, ...kind }: Asking<Of>): KindOfAct {
+  const asks = json.object({ ...fields, ...ofAll });
+  return { ...kind, asks, prepare };
 }

@@ -75,8 +75,7 @@ export const kindsOfActs = {
   'dead-letters.redrive': act({
     label: 'Redrive',
     role: 'operator',
-    fields: { id: letters, again: yesOrNo('also what was before') },
-    optional: ['again'],
+    fields: { id: letters, again: json.optional(yesOrNo('also what was before')) },
     prepare: prepareRedrive,
   }),
   'dead-letters.dismiss': act({
@@ -96,10 +95,9 @@ export const kindsOfActs = {
     role: 'operator',
     fields: {
       partner,
-      since: json.sent('a time: what was made from then on'),
-      until: json.sent('a time: what was made before'),
+      since: json.optional(json.sent('a time: what was made from then on')),
+      until: json.optional(json.sent('a time: what was made before')),
     },
-    optional: ['since', 'until'],
     prepare: prepareWindow,
   }),
   'audit.run': act({
@@ -157,8 +155,11 @@ export const kindsOfActs = {
   'partners.rotate-secret': act({
     label: 'Make a new secret',
     role: 'admin',
-    fields: { partner, endpoint: json.sent('the id of an endpoint'), again: yesOrNo('even early') },
-    optional: ['again'],
+    fields: {
+      partner,
+      endpoint: json.sent('the id of an endpoint'),
+      again: json.optional(yesOrNo('even early')),
+    },
     prepare: partnerAct(
       // While two secrets sign only who says so rotates once more.
       (id, { endpoint, again }) =>
@@ -384,13 +385,10 @@ async function orWhyNot(
   }
 }
 
-type AskedOfPartner = {
-  partner: string;
-  prefix?: string;
-  allowed?: 'yes' | 'no';
-  endpoint?: string;
-  again?: 'yes' | 'no';
-};
+/** What an act on a partner asks for, each for what it is. */
+type AskedOfPartner = { partner: string; again?: string } & Partial<
+  Record<'prefix' | 'allowed' | 'endpoint', string>
+>;
 
 type PartnerAct = (
   id: ReturnType<typeof partnerIdOf>,

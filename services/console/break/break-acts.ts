@@ -20,13 +20,14 @@ export const breakingActs = {
     ...breaking,
     label: 'Run a scenario',
     fields: {
-      scenario: json.choice(
-        knownScenarios().map(({ name }) => name),
-        'the name of a scenario; without one that which shows best what escapes',
+      scenario: json.optional(
+        json.choice(
+          knownScenarios().map(({ name }) => name),
+          'the name of a scenario; without one that which shows best what escapes',
+        ),
       ),
-      without: json.choice(missingGuardNames(), 'a guard to go without'),
+      without: json.optional(json.choice(missingGuardNames(), 'a guard to go without')),
     },
-    optional: ['scenario', 'without'],
     prepare: prepareScenario,
   }),
   'load.run': act({

@@ -136,58 +136,39 @@ async function ask({ url, token }: Agent, { path, signal, order }: Question): Pr
 
 const limits = json.object({ min: json.whole, max: json.whole });
 
-const storyLine = json.named(
-  'StoryLine',
-  json.shapeOf<StoryLine>({
-    at: json.time,
-    kind: { type: 'string', enum: ['told', 'aside'] },
-    text: json.text,
-  }),
-);
-const job = json.named(
-  'Job',
-  json.shapeOf<Job>(
-    {
-      id: json.whole,
-      order: { type: 'object', description: 'what was asked for' },
-      command: json.text,
-      startedAt: json.time,
-      state: json.text,
-      endedAt: json.time,
-      story: json.listOf(storyLine),
-    },
-    ['endedAt'],
-  ),
-);
-const breakable = json.named(
-  'Breakable',
-  json.shapeOf<Breakable>({
-    name: json.text,
-    state: { type: 'string', enum: ['running', 'paused', 'gone'] },
-    restarts: { ...json.whole, description: 'since it was brought up, after it ended by itself' },
-  }),
-);
-const scenario = json.named(
-  'Scenario',
-  json.shapeOf<KnownScenario>(
-    { name: json.text, failure: json.text, absorbedBy: json.text, shows: json.text },
-    ['shows'],
-  ),
-);
+const storyLine = json.shapeOf<StoryLine>('StoryLine', {
+  at: json.time,
+  kind: { type: 'string', enum: ['told', 'aside'] },
+  text: json.text,
+});
+const job = json.shapeOf<Job>('Job', {
+  id: json.whole,
+  order: { type: 'object', description: 'what was asked for' },
+  command: json.text,
+  startedAt: json.time,
+  state: json.text,
+  endedAt: json.optional(json.time),
+  story: json.listOf(storyLine),
+});
+const breakable = json.shapeOf<Breakable>('Breakable', {
+  name: json.text,
+  state: { type: 'string', enum: ['running', 'paused', 'gone'] },
+  restarts: { ...json.whole, description: 'since it was brought up, after it ended by itself' },
+});
+const scenario = json.shapeOf<KnownScenario>('Scenario', {
+  name: json.text,
+  failure: json.text,
+  absorbedBy: json.text,
+  shows: json.optional(json.text),
+});
 
 /** What there is to break, and what is under way. */
-export const breakSchema = json.named(
-  'Break',
-  json.object(
-    {
-      agent: json.choice(['none', 'away', 'up'], 'whether there is one, and answers'),
-      why: { ...json.text, description: 'of an agent that is away' },
-      job: json.orNull(job),
-      processes: json.listOf(breakable),
-      scenarios: json.listOf(scenario),
-      guards: json.listOf(json.text),
-      loadLimits: json.byName(limits),
-    },
-    ['why', 'job', 'processes'],
-  ),
-);
+export const breakSchema = json.component('Break', {
+  agent: json.choice(['none', 'away', 'up'], 'whether there is one, and answers'),
+  why: json.optional({ ...json.text, description: 'of an agent that is away' }),
+  job: json.optional(json.orNull(job)),
+  processes: json.optional(json.listOf(breakable)),
+  scenarios: json.listOf(scenario),
+  guards: json.listOf(json.text),
+  loadLimits: json.byName(limits),
+});

@@ -26,15 +26,12 @@ export const loginRoutes: readonly Route[] = [
   reading('/session', {
     operationId: 'readSession',
     summary: 'Who asks, and the token that the forms of a browser bring along.',
-    answers: json.named(
-      'Session',
-      json.shapeOf<Session>({
-        operator: json.text,
-        role: { enum: roles },
-        csrf: json.text,
-        login: { enum: ['required', 'none'] },
-      }),
-    ),
+    answers: json.shapeOf<Session>('Session', {
+      operator: json.text,
+      role: { enum: roles },
+      csrf: json.text,
+      login: { enum: ['required', 'none'] },
+    }),
     read: async (_, { session }) => session,
   }),
 ];

@@ -83,7 +83,7 @@ export const schemaController = {
   },
 };
 
-type Judged = { schema: BodySchema; url: string; httpPart: string };
+type Judged = { schema: BodySchema; url: string };
 
 /**
  * Judges the fields of a query, a form or a JSON object, and gives those that are not empty. Of
@@ -94,15 +94,17 @@ function validatorOf({ schema, url }: Judged) {
   const explain = explainBody(schema);
   const isOfApi = url.startsWith('/api/');
   return (given: URLSearchParams | null) => {
-    const value: Record<string, JsonValue> = {};
-    for (const [name, text] of given ?? []) {
-      const type = typeOf(schema, name);
-      const before = value[name];
-      if (text.trim() === '' || (type === undefined && !isOfApi)) continue;
-      if (type === 'array') value[name] = [...((before as string[] | undefined) ?? []), text];
-      else if (before === undefined) value[name] = type === 'integer' ? wholeIn(text) : text.trim();
-      else if (isOfApi) value[name] = [before, text];
-    }
+    const sent = Map.groupBy(given ?? [], ([name]) => name);
+    const value = Object.fromEntries(
+      [...sent].flatMap(([name, pairs]): [string, JsonValue][] => {
+        const type = typeOf(schema, name);
+        const texts = pairs.map(([, text]) => text.trim()).filter((text) => text !== '');
+        const [first] = texts;
+        if (first === undefined || (type === undefined && !isOfApi)) return [];
+        if (type === 'array' || (isOfApi && texts.length > 1)) return [[name, texts]];
+        return [[name, type === 'integer' ? wholeIn(first) : first]];
+      }),
+    );
     const errors = explain(value);
     if (errors.length === 0) return { value };
     return { error: new Refusal('invalid_request', 'Correct this, and ask again.', errors) };

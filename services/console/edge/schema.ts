@@ -1,5 +1,6 @@
 declare const described: unique symbol;
 const definition = Symbol('the schema of this name');
+const lacking = Symbol('may be left out');
 
 /** A JSON Schema (2020-12), as OpenAPI 3.1 takes it, of the JSON of a `Value`. */
 export type Schema<Value = unknown> = Readonly<Record<string, unknown>> & {
@@ -80,21 +81,28 @@ export function byName<Value>(schema: Schema<Value>): Schema<Record<string, Valu
   return { type: 'object', additionalProperties: schema };
 }
 
+/** The same as a field that an object can go without. */
+export function optional<Value>(schema: Schema<Value>): Schema<Value> & MayLack {
+  return { ...schema, [lacking]: true };
+}
+
+type MayLack = { readonly [lacking]: true };
 /** The schemas of an object's fields. */
 export type Fields = Readonly<Record<string, Schema>>;
 /** What an object of these fields holds. */
-export type ObjectOf<Of extends Fields, Optional extends keyof Of> = {
-  -readonly [Name in Exclude<keyof Of, Optional>]: ValueOf<Of[Name]>;
-} & { -readonly [Name in Optional]?: ValueOf<Of[Name]> };
+export type ObjectOf<Of extends Fields> = {
+  -readonly [Name in keyof Of as Of[Name] extends MayLack ? never : Name]: ValueOf<Of[Name]>;
+} & { -readonly [Name in keyof Of as Of[Name] extends MayLack ? Name : never]?: ValueOf<Of[Name]> };
 
 /** An object of these fields and no others. */
-export function object<Of extends Fields, Optional extends keyof Of & string = never>(
-  properties: Of,
-  optional: readonly Optional[] = [],
-): Schema<ObjectOf<Of, Optional>> {
-  const mayLack = new Set<string>(optional);
-  const required = Object.keys(properties).filter((name) => !mayLack.has(name));
+export function object<Of extends Fields>(properties: Of): Schema<ObjectOf<Of>> {
+  const required = Object.keys(properties).filter((name) => !(lacking in properties[name]!));
   return { type: 'object', required, properties, additionalProperties: false };
+}
+
+/** The same under a name. */
+export function component<Of extends Fields>(name: string, properties: Of): Schema<ObjectOf<Of>> {
+  return named(name, object(properties));
 }
 
 /** What a query can ask for: each of it may be left out. */
@@ -105,12 +113,12 @@ export function query<Of extends Fields>(
 }
 
 /**
- * The JSON of a type that is told elsewhere: what its reader gives and nobody describes does not
- * compile. JSON has no `undefined`, so what may be that is `optional`.
+ * The JSON of a type that is told elsewhere, under a name: what its reader gives and nobody
+ * describes does not compile. JSON has no `undefined`, so what may be that is `optional`.
  */
 export function shapeOf<Value>(
+  name: string,
   properties: Readonly<Record<keyof Value & string, Schema>>,
-  optional: readonly (keyof Value & string)[] = [],
 ): Schema<Value> {
-  return object(properties, optional) as Schema<Value>;
+  return named(name, object(properties) as Schema<Value>);
 }

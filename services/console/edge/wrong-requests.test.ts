@@ -34,7 +34,9 @@ const withIds = (path: string, id = '1') => path.replaceAll(/\{\w+\}/g, id);
 
 function* wrongLooks(path: string, { parameters = [] }: Operation): Generator<Wrong> {
   const target = withIds(path);
-  yield { target: `${target}?no-such=1`, pointer: 'no-such' };
+  for (const name of ['no-such', '__proto__', 'constructor']) {
+    yield { target: `${target}?${name}=1`, pointer: name };
+  }
   for (const { in: place, name, schema } of parameters) {
     if (place === 'path') {
       for (const id of ['%00', '%F0%9F%92%B3', "'%20OR%201=1", 'x'.repeat(5_000), '9'.repeat(40)]) {

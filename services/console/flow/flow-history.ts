@@ -240,44 +240,32 @@ const toldOf = (names: readonly string[]) =>
   json.object(Object.fromEntries(names.map((name) => [name, told])));
 const named = { name: json.text, service: json.text };
 
-const processUp = json.named(
-  'ProcessUp',
-  json.shapeOf<Extract<ProcessState, { is: 'up' }>>({
-    ...named,
-    is: { const: 'up' },
-    startedAt: json.time,
-    cpuShare: told,
-    memoryBytes: json.whole,
-  }),
-);
-const processAway = json.named(
-  'ProcessAway',
-  json.shapeOf<Extract<ProcessState, { is: 'away' }>>({
-    ...named,
-    is: { const: 'away' },
-    since: json.time,
-    why: json.text,
-  }),
-);
-const point = json.named(
-  'Point',
-  json.object({
-    at: json.time,
-    ...Object.fromEntries(chartNames.map((name) => [name, told])),
-  }),
-);
+const processUp = json.shapeOf<Extract<ProcessState, { is: 'up' }>>('ProcessUp', {
+  ...named,
+  is: { const: 'up' },
+  startedAt: json.time,
+  cpuShare: told,
+  memoryBytes: json.whole,
+});
+const processAway = json.shapeOf<Extract<ProcessState, { is: 'away' }>>('ProcessAway', {
+  ...named,
+  is: { const: 'away' },
+  since: json.time,
+  why: json.text,
+});
+const point = json.component('Point', {
+  at: json.time,
+  ...Object.fromEntries(chartNames.map((name) => [name, told])),
+});
 
 /** The flow as programs get it. */
-export const flowSchema = json.named(
-  'Flow',
-  json.shapeOf<Flow>({
-    at: json.time,
-    since: json.time,
-    everySeconds: json.whole,
-    perSecond: toldOf(counterNames),
-    lastMinute: toldOf(counterNames),
-    gauges: toldOf(gaugeNames),
-    processes: json.listOf({ oneOf: [processUp, processAway] }),
-    hour: json.listOf(point),
-  }),
-);
+export const flowSchema = json.shapeOf<Flow>('Flow', {
+  at: json.time,
+  since: json.time,
+  everySeconds: json.whole,
+  perSecond: toldOf(counterNames),
+  lastMinute: toldOf(counterNames),
+  gauges: toldOf(gaugeNames),
+  processes: json.listOf({ oneOf: [processUp, processAway] }),
+  hour: json.listOf(point),
+});

@@ -154,6 +154,16 @@ export function facts(pairs: readonly (readonly [name: string, value: Shown])[])
   </dl>`;
 }
 
+/** A link to where a list goes on: with what was asked for, and the place. */
+export function goesOn(
+  path: string,
+  label: string,
+  { query, place }: { query: URLSearchParams; place: Readonly<Record<string, string>> },
+): Html {
+  const onto = new URLSearchParams([...new Map([...query, ...Object.entries(place)])]);
+  return html`<a class="button" rel="next" href="${path}?${onto.toString()}">${label}</a>`;
+}
+
 /**
  * A value without what looks like a card's number in any text of it, in names, and in bytes in
  * base64. Numbers and times stay.

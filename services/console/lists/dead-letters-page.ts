@@ -40,22 +40,20 @@ const asksShow = json.query({
 });
 type ShowVisit = Visit<json.ValueOf<typeof asksShow>>;
 
-const pastAct = json.named(
-  'PastAct',
-  json.shapeOf<PastAct>({ by: json.text, at: json.time, why: json.orNull(json.text) }),
-);
-const deadLetter = json.named(
-  'DeadLetter',
-  json.shapeOf<DeadLetter>({
-    id: json.text,
-    at: json.time,
-    partner: json.text,
-    about: json.text,
-    reason: json.text,
-    redriven: json.orNull(pastAct),
-    dismissed: json.orNull(pastAct),
-  }),
-);
+const pastAct = json.shapeOf<PastAct>('PastAct', {
+  by: json.text,
+  at: json.time,
+  why: json.orNull(json.text),
+});
+const deadLetter = json.shapeOf<DeadLetter>('DeadLetter', {
+  id: json.text,
+  at: json.time,
+  partner: json.text,
+  about: json.text,
+  reason: json.text,
+  redriven: json.orNull(pastAct),
+  dismissed: json.orNull(pastAct),
+});
 
 /** The pages of dead letters, and the same for programs. */
 export const deadLetterRoutes: readonly Route[] = [
@@ -66,10 +64,10 @@ export const deadLetterRoutes: readonly Route[] = [
     operationId: 'listDeadLetters',
     summary: 'What could not go on and was set aside.',
     asks: asksShow,
-    answers: json.named(
-      'DeadLetters',
-      json.object({ letters: json.listOf(deadLetter), unasked: json.listOf(json.text) }),
-    ),
+    answers: json.component('DeadLetters', {
+      letters: json.listOf(deadLetter),
+      unasked: json.listOf(json.text),
+    }),
     read: readDeadLetters,
   }),
   reading('/dead-letters/:id', {

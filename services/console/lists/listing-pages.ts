@@ -24,7 +24,7 @@ import {
 import { listPartners } from '../payments/payments.ts';
 import { csvRow, select } from '../payments/payments-page.ts';
 import { formatDecimal } from '@triplock/payments';
-import { id, money, number, state, table, time } from '../html/shown.ts';
+import { goesOn, id, money, number, state, table, time } from '../html/shown.ts';
 
 const asksWebhooks = json.query({
   partner: ofPartner,
@@ -48,17 +48,11 @@ export const listingRoutes: readonly Route[] = [
     operationId: 'listWebhooks',
     summary: 'Webhooks, newest first, and the endpoints that they go to.',
     asks: asksWebhooks,
-    answers: json.named(
-      'Webhooks',
-      json.object(
-        {
-          deliveries: json.listOf(listedDelivery),
-          next: json.next,
-          endpoints: json.listOf(listedEndpoint),
-        },
-        ['next'],
-      ),
-    ),
+    answers: json.component('Webhooks', {
+      deliveries: json.listOf(listedDelivery),
+      next: json.optional(json.next),
+      endpoints: json.listOf(listedEndpoint),
+    }),
     read: readWebhooks,
   }),
   page('/settlements', showSettlements, asksSettlements),
@@ -67,7 +61,7 @@ export const listingRoutes: readonly Route[] = [
     operationId: 'listSettlements',
     summary: 'What partners are owed by day and currency; the last week unless asked otherwise.',
     asks: asksSettlements,
-    answers: json.named('Settlements', json.object({ settlements: json.listOf(listedSettlement) })),
+    answers: json.component('Settlements', { settlements: json.listOf(listedSettlement) }),
     read: async (console, { asked }) => ({
       settlements: await listSettlements(console.database, daysIn(asked, console.now()), 1_000),
     }),
@@ -85,8 +79,6 @@ async function showWebhooks(
     listDeliveries(database, asked, asked.after),
     listEndpoints(database, partner),
   ]);
-  const next = new URLSearchParams(query);
-  if (webhooks.next !== undefined) next.set('after', webhooks.next);
   const rows = webhooks.deliveries.map((each) => deliveryRow(each, session));
   const main = html`<form class="filter" action="/webhooks" aria-label="Filter">
       ${select('partner', 'Partner', { values: partners, chosen: partner ?? '' })}
@@ -101,7 +93,7 @@ async function showWebhooks(
     ${
       webhooks.next !== undefined &&
       html`<p class="below">
-        <a class="button" rel="next" href="/webhooks?${next.toString()}">Older webhooks</a>
+        ${goesOn('/webhooks', 'Older webhooks', { query, place: { after: webhooks.next } })}
       </p>`
     }
     ${partner !== undefined && redeliverWindow(session, partner)}

@@ -14,27 +14,24 @@ const sql = loadStatements(import.meta.url, 'listings.sql', [
 ]);
 
 /** As programs get it. */
-export const listedDelivery = json.named(
-  'Delivery',
-  json.object({
-    /** The webhook-id, and which of its event's from the second on. */
-    id: json.text,
-    event: json.uuid,
-    ordinal: json.whole,
-    /** When it was made, to the microsecond. */
-    place: json.text,
-    partner: json.text,
-    about: json.uuid,
-    type: json.text,
-    state: json.text,
-    attempts: json.whole,
-    lastStatus: json.orNull(json.whole),
-    lastOutcome: json.orNull(json.text),
-    createdAt: json.time,
-    nextAttemptAt: json.time,
-    finishedAt: json.orNull(json.time),
-  }),
-);
+export const listedDelivery = json.component('Delivery', {
+  /** The webhook-id, and which of its event's from the second on. */
+  id: json.text,
+  event: json.uuid,
+  ordinal: json.whole,
+  /** When it was made, to the microsecond. */
+  place: json.text,
+  partner: json.text,
+  about: json.uuid,
+  type: json.text,
+  state: json.text,
+  attempts: json.whole,
+  lastStatus: json.orNull(json.whole),
+  lastOutcome: json.orNull(json.text),
+  createdAt: json.time,
+  nextAttemptAt: json.time,
+  finishedAt: json.orNull(json.time),
+});
 /** A webhook in the list of all. */
 export type ListedDelivery = json.ValueOf<typeof listedDelivery>;
 
@@ -73,21 +70,18 @@ function placeIn(cursor: string): string[] {
 }
 
 /** As programs get it. */
-export const listedEndpoint = json.named(
-  'Endpoint',
-  json.object({
-    id: json.uuid,
-    partner: json.text,
-    url: json.text,
-    description: json.orNull(json.text),
-    /** The types of events that it wants; null for all. */
-    types: json.orNull(json.listOf(json.text)),
-    verified: json.flag,
-    disabledAt: json.orNull(json.time),
-    madeAt: json.time,
-    secondSecretUntil: json.orNull(json.time),
-  }),
-);
+export const listedEndpoint = json.component('Endpoint', {
+  id: json.uuid,
+  partner: json.text,
+  url: json.text,
+  description: json.orNull(json.text),
+  /** The types of events that it wants; null for all. */
+  types: json.orNull(json.listOf(json.text)),
+  verified: json.flag,
+  disabledAt: json.orNull(json.time),
+  madeAt: json.time,
+  secondSecretUntil: json.orNull(json.time),
+});
 /** Where a partner's webhooks go. */
 export type ListedEndpoint = json.ValueOf<typeof listedEndpoint>;
 
@@ -97,19 +91,16 @@ export function listEndpoints(database: Queryable, partner?: string): Promise<Li
 }
 
 /** As programs get it. */
-export const listedSettlement = json.named(
-  'Settlement',
-  json.object({
-    partner: json.text,
-    day: json.day,
-    currency: json.text,
-    gross: json.minorUnits,
-    refunds: json.minorUnits,
-    net: json.minorUnits,
-    payments: json.bigWhole,
-    refundCount: json.bigWhole,
-  }),
-);
+export const listedSettlement = json.component('Settlement', {
+  partner: json.text,
+  day: json.day,
+  currency: json.text,
+  gross: json.minorUnits,
+  refunds: json.minorUnits,
+  net: json.minorUnits,
+  payments: json.bigWhole,
+  refundCount: json.bigWhole,
+});
 /** What a partner is owed of a day in one currency. */
 export type ListedSettlement = json.ValueOf<typeof listedSettlement>;
 
@@ -127,22 +118,19 @@ export function listSettlements(
 }
 
 /** As programs get it. */
-export const shownPartner = json.named(
-  'Partner',
-  json.object({
-    id: json.text,
-    createdAt: json.time,
-    /** Where its texts may look like card numbers, `*` for everywhere. */
-    cardNumbersIn: json.listOf(json.text),
-    keys: json.listOf(
-      json.object({
-        prefix: json.orNull(json.text),
-        createdAt: json.text,
-        revokedAt: json.orNull(json.text),
-      }),
-    ),
-  }),
-);
+export const shownPartner = json.component('Partner', {
+  id: json.text,
+  createdAt: json.time,
+  /** Where its texts may look like card numbers, `*` for everywhere. */
+  cardNumbersIn: json.listOf(json.text),
+  keys: json.listOf(
+    json.object({
+      prefix: json.orNull(json.text),
+      createdAt: json.text,
+      revokedAt: json.orNull(json.text),
+    }),
+  ),
+});
 /** A partner and what may be shown of its keys, the oldest first; times as RFC 3339. */
 export type ShownPartner = json.ValueOf<typeof shownPartner>;
 
@@ -151,51 +139,42 @@ export function listShownPartners(database: Queryable, after?: string): Promise<
   return database.query<ShownPartner>(sql.partners, [after ?? null]);
 }
 
-const scheduledAudit = json.named(
-  'ScheduledAudit',
-  json.object({
-    endedAt: json.orNull(json.time),
-    tookMs: json.whole,
-    /** Null where it is due at once. */
-    dueAt: json.orNull(json.time),
-    drift: json.byName(json.whole),
-    inFlight: json.byName(json.whole),
-    inFlightSince: json.byName(json.text),
-    waiting: json.byName(json.whole),
-    waitingSince: json.byName(json.text),
-  }),
-);
+const scheduledAudit = json.component('ScheduledAudit', {
+  endedAt: json.orNull(json.time),
+  tookMs: json.whole,
+  /** Null where it is due at once. */
+  dueAt: json.orNull(json.time),
+  drift: json.byName(json.whole),
+  inFlight: json.byName(json.whole),
+  inFlightSince: json.byName(json.text),
+  waiting: json.byName(json.whole),
+  waitingSince: json.byName(json.text),
+});
 /** The last scheduled audit, by check: how many ids, and since when the oldest. */
 export type ScheduledAudit = json.ValueOf<typeof scheduledAudit>;
 
-const closedSlice = json.named(
-  'Slice',
-  json.object({
-    nth: json.whole,
-    from: json.time,
-    until: json.time,
-    closedAt: json.time,
-    hash: json.text,
-    /** Found otherwise since than it was closed. */
-    doubted: json.flag,
-  }),
-);
+const closedSlice = json.component('Slice', {
+  nth: json.whole,
+  from: json.time,
+  until: json.time,
+  closedAt: json.time,
+  hash: json.text,
+  /** Found otherwise since than it was closed. */
+  doubted: json.flag,
+});
 /** A window of time that was compared and closed. */
 export type ClosedSlice = json.ValueOf<typeof closedSlice>;
 
-const loss = json.named(
-  'Loss',
-  json.object({
-    id: json.bigWhole,
-    topic: json.text,
-    partition: json.whole,
-    from: json.bigWhole,
-    to: json.bigWhole,
-    why: json.text,
-    foundAt: json.time,
-    acknowledgedAt: json.orNull(json.time),
-  }),
-);
+const loss = json.component('Loss', {
+  id: json.bigWhole,
+  topic: json.text,
+  partition: json.whole,
+  from: json.bigWhole,
+  to: json.bigWhole,
+  why: json.text,
+  foundAt: json.time,
+  acknowledgedAt: json.orNull(json.time),
+});
 /** Records that Kafka lost before they were read, up to and without the last offset. */
 export type Loss = json.ValueOf<typeof loss>;
 
@@ -210,12 +189,9 @@ export async function readAudits(database: Queryable) {
 }
 
 /** The same as programs get it, with the audits that people asked for. */
-export const auditSchema = json.named(
-  'Audit',
-  json.object({
-    last: scheduledAudit,
-    slices: json.listOf(closedSlice),
-    losses: json.listOf(loss),
-    runs: json.listOf(actSchema),
-  }),
-);
+export const auditSchema = json.component('Audit', {
+  last: scheduledAudit,
+  slices: json.listOf(closedSlice),
+  losses: json.listOf(loss),
+  runs: json.listOf(actSchema),
+});

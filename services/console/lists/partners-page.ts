@@ -5,7 +5,7 @@ import * as json from '../edge/schema.ts';
 import { isExemptEverywhere } from '@triplock/payments';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { listShownPartners, shownPartner, type ShownPartner } from './listings.ts';
-import { id, state, table, time } from '../html/shown.ts';
+import { goesOn, id, state, table, time } from '../html/shown.ts';
 
 const asksPartners = json.query({ after: json.sent('the name of the last partner of a page') });
 type PartnersVisit = Visit<json.ValueOf<typeof asksPartners>>;
@@ -17,7 +17,7 @@ export const partnersRoutes: readonly Route[] = [
     operationId: 'listPartners',
     summary: 'Partners by name, 100 at a time, and what may be shown of their keys.',
     asks: asksPartners,
-    answers: json.named('Partners', json.object({ partners: json.listOf(shownPartner) })),
+    answers: json.component('Partners', { partners: json.listOf(shownPartner) }),
     read: async ({ database }, { asked }) => ({
       partners: await listShownPartners(database, asked.after),
     }),
@@ -27,7 +27,7 @@ export const partnersRoutes: readonly Route[] = [
 /** Partners and what may be shown of their keys. */
 async function showPartners(
   { database }: Console,
-  { asked, session }: PartnersVisit,
+  { asked, query, session }: PartnersVisit,
 ): Promise<Answer> {
   const partners = await listShownPartners(database, asked.after);
   const last = partners.at(-1);
@@ -36,7 +36,7 @@ async function showPartners(
   ${
     partners.length === 100 &&
     html`<p class="below">
-      <a class="button" href="/partners?after=${last!.id}">More partners</a>
+      ${goesOn('/partners', 'More partners', { query, place: { after: last!.id } })}
     </p>`
   }`;
   return { is: 'page', title: 'Partners', section: 'partners', main };

@@ -23,72 +23,61 @@ import { layerTitles } from './payment-way.ts';
 import * as json from '../edge/schema.ts';
 import { id, money, table, time } from '../html/shown.ts';
 
-const ledgerRow = json.named(
-  'LedgerRow',
-  json.shapeOf<LedgerRow>({
-    kind: json.text,
-    paymentId: json.orNull(json.uuid),
-    partner: json.text,
-    key: json.text,
-    fingerprint: json.text,
-    state: json.text,
-    failure: json.orNull(json.text),
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-    provider: json.orNull(json.text),
-    intentId: json.orNull(json.text),
-    chargeId: json.orNull(json.text),
-    refundId: json.orNull(json.text),
-  }),
-);
-const claimSeen = json.named(
-  'Claim',
-  json.shapeOf<ClaimSeen>({
-    state: json.text,
-    partner: json.text,
-    fingerprint: json.text,
-    acceptedAt: json.time,
-    leftMs: json.figure,
-  }),
-);
-const recordSeen = json.named(
-  'RecordSeen',
-  json.shapeOf<RecordSeen>(
-    { offset: json.text, at: json.time, bytes: json.whole, txnId: json.uuid, traceId: json.text },
-    ['txnId', 'traceId'],
-  ),
-);
-const recordsSeen = json.named(
-  'RecordsSeen',
-  json.shapeOf<RecordsSeen>({
-    partition: json.whole,
-    records: json.listOf(recordSeen),
-    complete: json.flag,
-  }),
-);
+const ledgerRow = json.shapeOf<LedgerRow>('LedgerRow', {
+  kind: json.text,
+  paymentId: json.orNull(json.uuid),
+  partner: json.text,
+  key: json.text,
+  fingerprint: json.text,
+  state: json.text,
+  failure: json.orNull(json.text),
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+  createdAt: json.time,
+  settledAt: json.orNull(json.time),
+  provider: json.orNull(json.text),
+  intentId: json.orNull(json.text),
+  chargeId: json.orNull(json.text),
+  refundId: json.orNull(json.text),
+});
+const claimSeen = json.shapeOf<ClaimSeen>('Claim', {
+  state: json.text,
+  partner: json.text,
+  fingerprint: json.text,
+  acceptedAt: json.time,
+  leftMs: json.figure,
+});
+const recordSeen = json.shapeOf<RecordSeen>('RecordSeen', {
+  offset: json.text,
+  at: json.time,
+  bytes: json.whole,
+  txnId: json.optional(json.uuid),
+  traceId: json.optional(json.text),
+});
+const recordsSeen = json.shapeOf<RecordsSeen>('RecordsSeen', {
+  partition: json.whole,
+  records: json.listOf(recordSeen),
+  complete: json.flag,
+});
 const providerRow = json.named('ProviderRow', {
   type: 'object',
   description: 'what the provider has, as its journal tells it',
 });
-const providerObject = json.named(
-  'ProviderObject',
-  json.shapeOf<ProviderObject>({ kind: json.text, id: json.text, row: providerRow }, ['row']),
-);
-const receipt = json.named(
-  'Receipt',
-  json.shapeOf<Receipt>({
-    id: json.text,
-    partner: json.text,
-    verified: json.flag,
-    attempts: json.whole,
-    effects: json.whole,
-    type: json.text,
-    firstAt: json.text,
-    lastAt: json.text,
-  }),
-);
+const providerObject = json.shapeOf<ProviderObject>('ProviderObject', {
+  kind: json.text,
+  id: json.text,
+  row: json.optional(providerRow),
+});
+const receipt = json.shapeOf<Receipt>('Receipt', {
+  id: json.text,
+  partner: json.text,
+  verified: json.flag,
+  attempts: json.whole,
+  effects: json.whole,
+  type: json.text,
+  firstAt: json.text,
+  lastAt: json.text,
+});
 
 const transaction = {
   txnId: json.uuid,
@@ -96,28 +85,21 @@ const transaction = {
   entries: json.listOf(entry),
   events: json.listOf(event),
   deadLetters: json.listOf(deadRecord),
-  claim: claimSeen,
+  claim: json.optional(claimSeen),
   receipts: json.listOf(receipt),
   provider: json.listOf(providerObject),
 };
-const layersOfOne = json.named(
-  'LayersOfOne',
-  json.shapeOf<TransactionTrace>(transaction, ['claim']),
-);
-const layersSchema = json.named(
-  'Layers',
-  json.shapeOf<PaymentTrace>(
-    {
-      ...transaction,
-      claims: json.text,
-      kafka: recordsSeen,
-      refunds: json.listOf(layersOfOne),
-      ledgerUntil: json.time,
-      unasked: json.listOf(json.shapeOf<Unasked>({ part: json.text, why: json.text })),
-    },
-    ['claim', 'kafka', 'ledgerUntil'],
+const layersOfOne = json.shapeOf<TransactionTrace>('LayersOfOne', transaction);
+const layersSchema = json.shapeOf<PaymentTrace>('Layers', {
+  ...transaction,
+  claims: json.text,
+  kafka: json.optional(recordsSeen),
+  refunds: json.listOf(layersOfOne),
+  ledgerUntil: json.optional(json.time),
+  unasked: json.listOf(
+    json.object({ part: json.text, why: json.text } satisfies Record<keyof Unasked, json.Schema>),
   ),
-);
+});
 
 /** What the layers of a payment have: a piece of its page, and the same for programs. */
 export const layersRoutes: readonly Route[] = [

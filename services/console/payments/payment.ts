@@ -25,147 +25,123 @@ const sql = loadStatements(import.meta.url, 'payment.sql', [
   'rawForms',
 ]);
 
-const transactionRow = json.named(
-  'Row',
-  json.object({
-    id: json.uuid,
-    kind: json.text,
-    partner: json.text,
-    key: json.text,
-    /** Of a refund, capture or cancellation. */
-    paymentId: json.orNull(json.uuid),
-    requested: json.orNull(json.minorUnits),
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    state: json.text,
-    method: json.orNull(json.text),
-    reference: json.orNull(json.text),
-    details: {
-      ...json.orNull(json.text),
-      description: 'JSON of what the ledger does not compute with',
-    },
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-    failureCode: json.orNull(json.text),
-    failureMessage: json.orNull(json.text),
-    captured: json.orNull(json.minorUnits),
-    refunded: json.minorUnits,
-    reserved: json.minorUnits,
-    authorizedAt: json.orNull(json.time),
-    actionExpiresAt: json.orNull(json.time),
-    dueAt: json.orNull(json.time),
-    closedBy: json.orNull(json.uuid),
-    provider: json.orNull(json.text),
-    intentId: json.orNull(json.text),
-    chargeId: json.orNull(json.text),
-    refundId: json.orNull(json.text),
-    traceId: json.orNull(json.text),
-    fingerprint: json.text,
-    version: json.whole,
-  }),
-);
+const transactionRow = json.component('Row', {
+  id: json.uuid,
+  kind: json.text,
+  partner: json.text,
+  key: json.text,
+  /** Of a refund, capture or cancellation. */
+  paymentId: json.orNull(json.uuid),
+  requested: json.orNull(json.minorUnits),
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+  state: json.text,
+  method: json.orNull(json.text),
+  reference: json.orNull(json.text),
+  details: {
+    ...json.orNull(json.text),
+    description: 'JSON of what the ledger does not compute with',
+  },
+  createdAt: json.time,
+  settledAt: json.orNull(json.time),
+  failureCode: json.orNull(json.text),
+  failureMessage: json.orNull(json.text),
+  captured: json.orNull(json.minorUnits),
+  refunded: json.minorUnits,
+  reserved: json.minorUnits,
+  authorizedAt: json.orNull(json.time),
+  actionExpiresAt: json.orNull(json.time),
+  dueAt: json.orNull(json.time),
+  closedBy: json.orNull(json.uuid),
+  provider: json.orNull(json.text),
+  intentId: json.orNull(json.text),
+  chargeId: json.orNull(json.text),
+  refundId: json.orNull(json.text),
+  traceId: json.orNull(json.text),
+  fingerprint: json.text,
+  version: json.whole,
+});
 /** The ledger's row of a transaction. */
 export type TransactionRow = json.ValueOf<typeof transactionRow>;
 
-const acceptedRecord = json.named(
-  'Request',
-  json.object({
-    partition: json.whole,
-    offset: json.bigWhole,
-    at: json.time,
-    kind: json.text,
-    partner: json.text,
-    paymentId: json.orNull(json.uuid),
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-  }),
-);
+const acceptedRecord = json.component('Request', {
+  partition: json.whole,
+  offset: json.bigWhole,
+  at: json.time,
+  kind: json.text,
+  partner: json.text,
+  paymentId: json.orNull(json.uuid),
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+});
 /** A request of the accepted topic, where and when the auditor read it. */
 export type AcceptedRecord = json.ValueOf<typeof acceptedRecord>;
 
-const follower = json.named(
-  'Follower',
-  json.object({
-    id: json.uuid,
-    kind: json.text,
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    state: json.text,
-    failureCode: json.orNull(json.text),
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-  }),
-);
+const follower = json.component('Follower', {
+  id: json.uuid,
+  kind: json.text,
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+  state: json.text,
+  failureCode: json.orNull(json.text),
+  createdAt: json.time,
+  settledAt: json.orNull(json.time),
+});
 /** A refund, capture or cancellation of a payment. */
 export type Follower = json.ValueOf<typeof follower>;
 
-const dispute = json.named(
-  'Dispute',
-  json.object({
-    id: json.text,
-    amount: json.minorUnits,
-    reason: json.text,
-    at: json.time,
-  }),
-);
+const dispute = json.component('Dispute', {
+  id: json.text,
+  amount: json.minorUnits,
+  reason: json.text,
+  at: json.time,
+});
 /** A dispute of a payment, by the provider's id. */
 export type Dispute = json.ValueOf<typeof dispute>;
 
-const journalEntry = json.named(
-  'JournalEntry',
-  json.object({
-    kind: json.text,
-    id: json.text,
-    status: json.text,
-    amount: json.minorUnits,
-    currency: json.text,
-    createdAt: json.time,
-    changedAt: json.time,
-  }),
-);
+const journalEntry = json.component('JournalEntry', {
+  kind: json.text,
+  id: json.text,
+  status: json.text,
+  amount: json.minorUnits,
+  currency: json.text,
+  createdAt: json.time,
+  changedAt: json.time,
+});
 /** What the provider has, as its lists showed it last. */
 export type JournalEntry = json.ValueOf<typeof journalEntry>;
 
-const attempt = json.named(
-  'Attempt',
-  json.object({
-    attempt: json.whole,
-    status: json.orNull(json.whole),
-    error: json.orNull(json.text),
-    tookMs: json.whole,
-    at: json.time,
-  }),
-);
+const attempt = json.component('Attempt', {
+  attempt: json.whole,
+  status: json.orNull(json.whole),
+  error: json.orNull(json.text),
+  tookMs: json.whole,
+  at: json.time,
+});
 type Attempt = json.ValueOf<typeof attempt>;
 
-const webhook = json.named(
-  'Webhook',
-  json.object({
-    id: json.text,
-    type: json.text,
-    state: json.text,
-    /** Nothing where there is no such endpoint any more. */
-    url: json.orNull(json.text),
-    createdAt: json.time,
-    finishedAt: json.orNull(json.time),
-    nextAttemptAt: json.time,
-    attempts: json.listOf(attempt),
-  }),
-);
+const webhook = json.component('Webhook', {
+  id: json.text,
+  type: json.text,
+  state: json.text,
+  /** Nothing where there is no such endpoint any more. */
+  url: json.orNull(json.text),
+  createdAt: json.time,
+  finishedAt: json.orNull(json.time),
+  nextAttemptAt: json.time,
+  attempts: json.listOf(attempt),
+});
 /** One webhook, with its attempts in order. */
 export type Webhook = json.ValueOf<typeof webhook>;
 
 /** A movement of money. */
-export const entry = json.named(
-  'Entry',
-  json.shapeOf<Entry>({
-    debit: json.text,
-    credit: json.text,
-    amount: json.minorUnits,
-    currency: json.text,
-    at: json.time,
-  }),
-);
+export const entry = json.shapeOf<Entry>('Entry', {
+  debit: json.text,
+  credit: json.text,
+  amount: json.minorUnits,
+  currency: json.text,
+  at: json.time,
+});
 
 /** What each consumer made of an event. */
 const consumedShape = Object.fromEntries(
@@ -177,37 +153,31 @@ const consumedShape = Object.fromEntries(
 ) as Record<keyof Consumed, json.Schema>;
 
 /** An event, and what became of it. */
-export const event = json.named(
-  'Event',
-  json.shapeOf<EventRow>({
-    eventId: json.uuid,
-    type: json.text,
-    sequence: json.orNull(json.whole),
-    traceId: json.text,
-    createdAt: json.time,
-    state: json.text,
-    publishedAt: json.orNull(json.time),
-    copies: json.whole,
-    altered: json.whole,
-    firstSeenAt: json.orNull(json.time),
-    lastSeenAt: json.orNull(json.time),
-    delivery: json.orNull(json.text),
-    attempts: json.whole,
-    deliveredAt: json.orNull(json.time),
-    ...consumedShape,
-  }),
-);
+export const event = json.shapeOf<EventRow>('Event', {
+  eventId: json.uuid,
+  type: json.text,
+  sequence: json.orNull(json.whole),
+  traceId: json.text,
+  createdAt: json.time,
+  state: json.text,
+  publishedAt: json.orNull(json.time),
+  copies: json.whole,
+  altered: json.whole,
+  firstSeenAt: json.orNull(json.time),
+  lastSeenAt: json.orNull(json.time),
+  delivery: json.orNull(json.text),
+  attempts: json.whole,
+  deliveredAt: json.orNull(json.time),
+  ...consumedShape,
+});
 
 /** A record that was set aside. */
-export const deadRecord = json.named(
-  'DeadRecord',
-  json.shapeOf<DeadRecord>({
-    reason: json.text,
-    partition: json.whole,
-    offset: json.whole,
-    at: json.time,
-  }),
-);
+export const deadRecord = json.shapeOf<DeadRecord>('DeadRecord', {
+  reason: json.text,
+  partition: json.whole,
+  offset: json.whole,
+  at: json.time,
+});
 
 /** One transaction as the database has it, layer by layer. */
 export type PaymentView = {
@@ -222,24 +192,18 @@ export type PaymentView = {
 } & Omit<Effects, 'ledger'>;
 
 /** The same as programs get it. */
-export const paymentSchema = json.named(
-  'Payment',
-  json.shapeOf<PaymentView>(
-    {
-      id: json.uuid,
-      row: transactionRow,
-      accepted: json.listOf(acceptedRecord),
-      followers: json.listOf(follower),
-      journal: json.listOf(journalEntry),
-      webhooks: json.listOf(webhook),
-      entries: json.listOf(entry),
-      events: json.listOf(event),
-      disputes: json.listOf(dispute),
-      deadLetters: json.listOf(deadRecord),
-    },
-    ['row'],
-  ),
-);
+export const paymentSchema = json.shapeOf<PaymentView>('Payment', {
+  id: json.uuid,
+  row: json.optional(transactionRow),
+  accepted: json.listOf(acceptedRecord),
+  followers: json.listOf(follower),
+  journal: json.listOf(journalEntry),
+  webhooks: json.listOf(webhook),
+  entries: json.listOf(entry),
+  events: json.listOf(event),
+  disputes: json.listOf(dispute),
+  deadLetters: json.listOf(deadRecord),
+});
 
 /**
  * A payment, refund, capture or cancellation by its id, from every table that has something of it.

@@ -18,7 +18,7 @@ import {
   type PaymentPage,
 } from './payments.ts';
 import { findHint } from '../html/layout.ts';
-import { id, money, state, stateInWords, table, time } from '../html/shown.ts';
+import { goesOn, id, money, state, stateInWords, table, time } from '../html/shown.ts';
 
 const asksPayments = json.query({
   partner: ofPartner,
@@ -56,8 +56,8 @@ export const paymentsRoutes: readonly Route[] = [
   reading('/payments/find', {
     operationId: 'findPayments',
     summary: 'Payments and what follows them, by whatever one has of them; 50 at most.',
-    asks: json.object(words, ['partner']),
-    answers: json.named('Found', json.object({ found: json.listOf(foundTransaction) })),
+    asks: json.object({ ...words, partner: json.optional(ofPartner) }),
+    answers: json.component('Found', { found: json.listOf(foundTransaction) }),
     read: async ({ database }, { asked }) => ({ found: await search(database, asked) }),
   }),
 ];
@@ -240,8 +240,7 @@ function onwards({ next, lookedUntil }: PaymentPage, query: URLSearchParams): Ht
   const here = new URLSearchParams(query);
   for (const name of new Set(query.keys()))
     if (name === 'after' || !query.get(name)) here.delete(name);
-  const onto = new URLSearchParams(here);
-  if (next !== undefined) onto.set('after', next);
+  const label = lookedUntil ? 'Look further back' : 'Older payments';
   return html`${
       lookedUntil &&
       html`<p class="note below">
@@ -250,12 +249,7 @@ function onwards({ next, lookedUntil }: PaymentPage, query: URLSearchParams): Ht
       </p>`
     }
     <p class="actions below">
-      ${
-        next !== undefined &&
-        html`<a class="button" rel="next" href="/payments?${onto.toString()}"
-          >${lookedUntil ? 'Look further back' : 'Older payments'}</a
-        >`
-      }
+      ${next !== undefined && goesOn('/payments', label, { query: here, place: { after: next } })}
       <a class="button quiet" href="/payments.csv?${here.toString()}" download>Download as CSV</a>
     </p>`;
 }

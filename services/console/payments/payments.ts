@@ -22,23 +22,20 @@ const sql = loadStatements(import.meta.url, 'payments.sql', [
   'byReference',
 ]);
 
-const listedPayment = json.named(
-  'ListedPayment',
-  json.object({
-    id: json.uuid,
-    partner: json.text,
-    key: json.text,
-    amount: json.minorUnits,
-    currency: json.text,
-    state: json.text,
-    authorized: json.flag,
-    method: json.orNull(json.text),
-    reference: json.orNull(json.text),
-    createdAt: json.time,
-    settledAt: json.orNull(json.time),
-    refunded: json.minorUnits,
-  }),
-);
+const listedPayment = json.component('ListedPayment', {
+  id: json.uuid,
+  partner: json.text,
+  key: json.text,
+  amount: json.minorUnits,
+  currency: json.text,
+  state: json.text,
+  authorized: json.flag,
+  method: json.orNull(json.text),
+  reference: json.orNull(json.text),
+  createdAt: json.time,
+  settledAt: json.orNull(json.time),
+  refunded: json.minorUnits,
+});
 /** One payment of the list. */
 export type ListedPayment = json.ValueOf<typeof listedPayment>;
 
@@ -56,22 +53,16 @@ export type PaymentFilter = {
 };
 
 /** As programs get it. */
-export const paymentPage = json.named(
-  'PaymentPage',
-  json.object(
-    {
-      payments: json.listOf(listedPayment),
-      /** Nothing at the end. */
-      next: json.next,
-      /**
-       * Of a search by amount that has no end yet: how far back it has looked. What is older is
-       * behind `next`.
-       */
-      lookedUntil: json.time,
-    },
-    ['next', 'lookedUntil'],
-  ),
-);
+export const paymentPage = json.component('PaymentPage', {
+  payments: json.listOf(listedPayment),
+  /** Nothing at the end. */
+  next: json.optional(json.next),
+  /**
+   * Of a search by amount that has no end yet: how far back it has looked. What is older is
+   * behind `next`.
+   */
+  lookedUntil: json.optional(json.time),
+});
 /** One page of the list. */
 export type PaymentPage = json.ValueOf<typeof paymentPage>;
 
@@ -183,18 +174,15 @@ export async function listPartners(database: Queryable): Promise<string[]> {
 }
 
 /** As programs get it. */
-export const foundTransaction = json.named(
-  'FoundTransaction',
-  json.object({
-    id: json.uuid,
-    kind: json.text,
-    partner: json.text,
-    amount: json.orNull(json.minorUnits),
-    currency: json.orNull(json.text),
-    state: json.text,
-    createdAt: json.time,
-  }),
-);
+export const foundTransaction = json.component('FoundTransaction', {
+  id: json.uuid,
+  kind: json.text,
+  partner: json.text,
+  amount: json.orNull(json.minorUnits),
+  currency: json.orNull(json.text),
+  state: json.text,
+  createdAt: json.time,
+});
 /** A payment, refund, capture or cancellation that a search found. */
 export type FoundTransaction = json.ValueOf<typeof foundTransaction>;
 
