@@ -5,8 +5,9 @@ import { loginRoutes } from './edge/login.ts';
 import { flowRoutes } from './flow/flow-page.ts';
 import { auditRoutes } from './lists/audit-page.ts';
 import { deadLetterRoutes } from './lists/dead-letters-page.ts';
-import { listingRoutes } from './lists/listing-pages.ts';
 import { partnersRoutes } from './lists/partners-page.ts';
+import { settlementRoutes } from './lists/settlements-page.ts';
+import { webhookRoutes } from './lists/webhooks-page.ts';
 import { layersRoutes } from './payments/payment-layers.ts';
 import { paymentRoutes } from './payments/payment-page.ts';
 import { paymentsRoutes } from './payments/payments-page.ts';
@@ -18,7 +19,8 @@ export const routes: readonly Route[] = [
   ...paymentRoutes,
   ...layersRoutes,
   ...deadLetterRoutes,
-  ...listingRoutes,
+  ...webhookRoutes,
+  ...settlementRoutes,
   ...partnersRoutes,
   ...auditRoutes,
   ...breakRoutes,

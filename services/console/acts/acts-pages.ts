@@ -45,10 +45,13 @@ export const actRoutes: readonly Route[] = [
     const { label, role, except, asks }: KindOfAct = kindsOfActs[name];
     const how = { method: 'POST', role, asks, ...(except && { except }) } as const;
     const operationId = name.replaceAll(/[.-](\w)/g, (_, letter: string) => letter.toUpperCase());
+    const byApi: Route['answer'] = async (console, visit) => {
+      return { is: 'json', body: await runAct(console, name, visit) };
+    };
     const api = { operationId, summary: `${label}.`, answers: askedActSchema };
     return [
       { ...how, path: `/acts/${name}`, answer: byForm(name) },
-      { ...how, path: `/api/v1/acts/${name}`, api, answer: byApi(name) },
+      { ...how, path: `/api/v1/acts/${name}`, api, answer: byApi },
     ];
   }),
 ];
@@ -115,13 +118,6 @@ function byForm(name: ActName) {
       </p>
       <p><a href="/acts/${asked.id}">The record of this act</a></p>`;
     return { is: 'page', title: kindsOfActs[name].label, main };
-  };
-}
-
-function byApi(name: ActName) {
-  return async (console: Console, visit: Visit): Promise<Answer> => {
-    const asked = await runAct(console, name, visit);
-    return { is: 'json', body: asked };
   };
 }
 

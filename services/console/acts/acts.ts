@@ -70,8 +70,12 @@ async function perform(console: Console, name: ActName, work: () => Promise<Acte
   }
 }
 
-/** What a command says about its words, a form says about its fields. */
-function refusing<Value>(read: () => Value): Value {
+/**
+ * What a command says about its words, a request is told about its fields.
+ *
+ * @throws Refusal with that.
+ */
+export function refusing<Value>(read: () => Value): Value {
   try {
     return read();
   } catch (error) {

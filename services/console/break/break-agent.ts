@@ -8,20 +8,58 @@ import { type KnownScenario } from '@triplock/inspect';
 /** Where the launcher's agent answers, and what it wants to be shown. */
 export type Agent = { url: string; token: string };
 
-/** What an agent runs, or ran last, with what its command has said until now. */
-export type Job = {
-  id: number;
-  order: { run: 'scenario'; scenario: string; without?: string } | { run: 'load' };
-  command: string;
-  startedAt: string;
-  state: 'running' | 'cancelling' | 'done' | 'failed' | 'cancelled';
-  endedAt?: string;
-  /** The newest lines. */
-  story: { at: string; kind: 'told' | 'aside'; text: string }[];
-};
+const stamp: json.Schema<string> = { type: 'string', format: 'date-time' };
+const storyLine = json.component('StoryLine', {
+  at: stamp,
+  kind: json.choice(['told', 'aside']),
+  text: json.text,
+});
+/** A line of a story. */
+export type StoryLine = json.ValueOf<typeof storyLine>;
 
-/** A process that can be broken; `restarts`: started again after it had ended by itself. */
-export type Breakable = { name: string; state: 'running' | 'paused' | 'gone'; restarts: number };
+type Order = { run: 'scenario'; scenario: string; without?: string } | { run: 'load' };
+const order: json.Schema<Order> = { type: 'object', description: 'what was asked for' };
+type JobState = 'running' | 'cancelling' | 'done' | 'failed' | 'cancelled';
+const jobState: json.Schema<JobState> = { type: 'string' };
+
+const job = json.component('Job', {
+  id: json.whole,
+  order,
+  command: json.text,
+  startedAt: stamp,
+  state: jobState,
+  endedAt: json.optional(stamp),
+  /** The newest lines. */
+  story: json.listOf(storyLine),
+});
+/** What an agent runs, or ran last, with what its command has said until now. */
+export type Job = json.ValueOf<typeof job>;
+
+const breakable = json.component('Breakable', {
+  name: json.text,
+  state: json.choice(['running', 'paused', 'gone']),
+  restarts: { ...json.whole, description: 'since it was brought up, after it ended by itself' },
+});
+/** A process that can be broken. */
+export type Breakable = json.ValueOf<typeof breakable>;
+
+/** What there is to break, and what is under way. */
+export const breakSchema = json.component('Break', {
+  agent: json.choice(['none', 'away', 'up']),
+  why: json.optional({ ...json.text, description: 'of an agent that is away' }),
+  job: json.optional(json.orNull(job)),
+  processes: json.optional(json.listOf(breakable)),
+  scenarios: json.listOf(
+    json.shapeOf<KnownScenario>('Scenario', {
+      name: json.text,
+      failure: json.text,
+      absorbedBy: json.text,
+      shows: json.optional(json.text),
+    }),
+  ),
+  guards: json.listOf(json.text),
+  loadLimits: json.byName(json.object({ min: json.whole, max: json.whole })),
+});
 
 /** What is known of an agent. */
 export type AgentView =
@@ -29,9 +67,6 @@ export type AgentView =
   | { agent: 'none' }
   | { agent: 'away'; why: string }
   | { agent: 'up'; job: Job | null; processes: Breakable[] };
-
-/** A line of a story. */
-export type StoryLine = Job['story'][number];
 
 /** What becomes known of an agent: all of it, or lines that its story has besides. */
 type AgentNews = { view: AgentView } | { added: StoryLine[] };
@@ -133,42 +168,3 @@ async function ask({ url, token }: Agent, { path, signal, order }: Question): Pr
   const { error } = (await answer.json()) as { error: string };
   throw new Refusal(answer.status === 409 ? 'conflict' : 'invalid_request', error);
 }
-
-const limits = json.object({ min: json.whole, max: json.whole });
-
-const storyLine = json.shapeOf<StoryLine>('StoryLine', {
-  at: json.time,
-  kind: { type: 'string', enum: ['told', 'aside'] },
-  text: json.text,
-});
-const job = json.shapeOf<Job>('Job', {
-  id: json.whole,
-  order: { type: 'object', description: 'what was asked for' },
-  command: json.text,
-  startedAt: json.time,
-  state: json.text,
-  endedAt: json.optional(json.time),
-  story: json.listOf(storyLine),
-});
-const breakable = json.shapeOf<Breakable>('Breakable', {
-  name: json.text,
-  state: { type: 'string', enum: ['running', 'paused', 'gone'] },
-  restarts: { ...json.whole, description: 'since it was brought up, after it ended by itself' },
-});
-const scenario = json.shapeOf<KnownScenario>('Scenario', {
-  name: json.text,
-  failure: json.text,
-  absorbedBy: json.text,
-  shows: json.optional(json.text),
-});
-
-/** What there is to break, and what is under way. */
-export const breakSchema = json.component('Break', {
-  agent: json.choice(['none', 'away', 'up'], 'whether there is one, and answers'),
-  why: json.optional({ ...json.text, description: 'of an agent that is away' }),
-  job: json.optional(json.orNull(job)),
-  processes: json.optional(json.listOf(breakable)),
-  scenarios: json.listOf(scenario),
-  guards: json.listOf(json.text),
-  loadLimits: json.byName(limits),
-});

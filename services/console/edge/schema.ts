@@ -40,12 +40,17 @@ export function sent(
   return { type: 'string', pattern, description };
 }
 
-/** One of these texts. */
+/** One of these texts; of one that is sent, what they are. */
 export function choice<const Value extends string>(
   values: readonly Value[],
-  description: string,
+  description?: string,
 ): Schema<Value> {
-  return { type: 'string', enum: values, description };
+  return { type: 'string', enum: values, ...(description !== undefined && { description }) };
+}
+
+/** This text and no other. */
+export function only<const Value extends string>(value: Value): Schema<Value> {
+  return { const: value };
 }
 
 /** The same, or null. */

@@ -12,39 +12,57 @@ import {
 /** A process of the system, and where it can be asked how it is; nowhere while it has gone. */
 export type KnownProcess = { name: string; url: string | undefined };
 
-/** How a process was at the last look. */
-export type ProcessState = {
-  name: string;
-  /** Its service: its name without the number of a replica. */
-  service: string;
-} & (
-  | { is: 'up'; startedAt: Date; cpuShare: number | null; memoryBytes: number }
-  | { is: 'away'; since: Date; why: string }
-);
+const told = json.orNull(json.figure);
+const toldOf = <Name extends string>(names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, told])) as Record<Name, typeof told>;
 
+const named = {
+  name: json.text,
+  /** Its name without the number of a replica. */
+  service: json.text,
+};
+const processUp = json.component('ProcessUp', {
+  ...named,
+  is: json.only('up'),
+  startedAt: json.time,
+  cpuShare: told,
+  memoryBytes: json.whole,
+});
+const processAway = json.component('ProcessAway', {
+  ...named,
+  is: json.only('away'),
+  since: json.time,
+  why: json.text,
+});
+/** How a process was at the last look. */
+export type ProcessState = json.ValueOf<typeof processUp> | json.ValueOf<typeof processAway>;
+
+const chartNames = ['accepted', 'read', 'published', 'delivered', 'caught', 'oldest'] as const;
+export type ChartName = (typeof chartNames)[number];
+const point = json.component('Point', { at: json.time, ...toldOf(chartNames) });
+/** A quarter of a minute of the last hour; rates a second. */
+export type Point = json.ValueOf<typeof point>;
+
+/** The flow as programs get it. */
+export const flowSchema = json.component('Flow', {
+  at: json.time,
+  /** From when on there is anything to show: a console that was started again begins anew. */
+  since: json.time,
+  /** Seconds between two looks now: 2 while somebody looks, else 15. */
+  everySeconds: json.whole,
+  perSecond: json.object(toldOf(counterNames)),
+  /** In the last minute, or since this console began if that is later. */
+  lastMinute: json.object(toldOf(counterNames)),
+  gauges: json.object(toldOf(gaugeNames)),
+  processes: json.listOf<ProcessState>({ oneOf: [processUp, processAway] }),
+  /** The last hour, oldest first: a point for each quarter of a minute. */
+  hour: json.listOf(point),
+});
 /**
  * Figures of one moment by the names of the hops; `null` where they are unknown: no process that
  * has them answers, or what was counted was counted before its reader went away.
  */
-export type Flow = {
-  at: Date;
-  /** From when on there is anything to show: a console that was started again begins anew. */
-  since: Date;
-  /** Seconds between two looks now: 2 while somebody looks, else 15. */
-  everySeconds: number;
-  perSecond: Readonly<Record<CounterName, number | null>>;
-  /** In the last minute, or since this console began if that is later. */
-  lastMinute: Readonly<Record<CounterName, number | null>>;
-  gauges: Readonly<Record<GaugeName, number | null>>;
-  processes: readonly ProcessState[];
-  /** The last hour, oldest first: a point for each quarter of a minute. */
-  hour: readonly Point[];
-};
-
-/** A quarter of a minute of the last hour; rates a second. */
-export type Point = { at: Date } & Record<ChartName, number | null>;
-const chartNames = ['accepted', 'read', 'published', 'delivered', 'caught', 'oldest'] as const;
-export type ChartName = (typeof chartNames)[number];
+export type Flow = json.ValueOf<typeof flowSchema>;
 
 const pointMs = 15_000;
 const pointsMax = 240;
@@ -224,7 +242,7 @@ export function flowIn(history: History): Omit<Flow, 'everySeconds'> {
     since: new Date(history.since),
     ...figuresOf(history),
     processes: history.processes.map(({ state }) => state),
-    hour: history.points,
+    hour: [...history.points],
   };
 }
 
@@ -234,38 +252,3 @@ function gaugeOf(all: readonly ProcessFigures[], name: GaugeName): number | unde
   if (told.length === 0) return undefined;
   return gauges[name][1] === 'sum' ? told.reduce((sum, each) => sum + each, 0) : Math.max(...told);
 }
-
-const told = json.orNull(json.figure);
-const toldOf = (names: readonly string[]) =>
-  json.object(Object.fromEntries(names.map((name) => [name, told])));
-const named = { name: json.text, service: json.text };
-
-const processUp = json.shapeOf<Extract<ProcessState, { is: 'up' }>>('ProcessUp', {
-  ...named,
-  is: { const: 'up' },
-  startedAt: json.time,
-  cpuShare: told,
-  memoryBytes: json.whole,
-});
-const processAway = json.shapeOf<Extract<ProcessState, { is: 'away' }>>('ProcessAway', {
-  ...named,
-  is: { const: 'away' },
-  since: json.time,
-  why: json.text,
-});
-const point = json.component('Point', {
-  at: json.time,
-  ...Object.fromEntries(chartNames.map((name) => [name, told])),
-});
-
-/** The flow as programs get it. */
-export const flowSchema = json.shapeOf<Flow>('Flow', {
-  at: json.time,
-  since: json.time,
-  everySeconds: json.whole,
-  perSecond: toldOf(counterNames),
-  lastMinute: toldOf(counterNames),
-  gauges: toldOf(gaugeNames),
-  processes: json.listOf({ oneOf: [processUp, processAway] }),
-  hour: json.listOf(point),
-});

@@ -72,7 +72,7 @@ const saidOtherwise: Readonly<Record<string, string>> = {
 };
 
 /** A state as pages say it. */
-export function stateInWords(name: string): string {
+function stateInWords(name: string): string {
   return saidOtherwise[name] ?? name;
 }
 
@@ -152,6 +152,25 @@ export function facts(pairs: readonly (readonly [name: string, value: Shown])[])
         </div>`,
     )}
   </dl>`;
+}
+
+/** A choice of one of some values, or of all. */
+export function select(
+  name: string,
+  label: string,
+  { values, chosen }: { values: readonly string[]; chosen: string },
+): Html {
+  const options = values.map((value) =>
+    value === chosen
+      ? html`<option value="${value}" selected>${stateInWords(value)}</option>`
+      : html`<option value="${value}">${stateInWords(value)}</option>`,
+  );
+  return html`<label
+    >${label}<select name="${name}">
+      <option value="">all</option>
+      ${options}
+    </select></label
+  >`;
 }
 
 /** A link to where a list goes on: with what was asked for, and the place. */

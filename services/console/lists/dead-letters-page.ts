@@ -6,13 +6,13 @@ import {
   renderDeadLetterId,
   showDeadLetter,
   type DeadLetter,
-  type DeadLetterId,
   type Wanted,
   sourcesOf,
   type PastAct,
 } from '@triplock/inspect';
 import { UsageError, wordsOf, toJson } from '@triplock/command';
 import { actForm } from '../acts/acts-pages.ts';
+import { refusing } from '../acts/acts.ts';
 import {
   mayAct,
   Refusal,
@@ -207,7 +207,7 @@ function actsOn(asked: string): readonly ActName[] {
 
 async function letterIn({ config, database }: Console, { params }: Visit) {
   const asked = params['id'] ?? '';
-  const parsed = parsedLetter(asked);
+  const parsed = refusing(() => parseDeadLetterId(asked));
   try {
     const letter = await showDeadLetter(sourcesOf(config, database), parsed);
     if (letter !== undefined) {
@@ -220,15 +220,6 @@ async function letterIn({ config, database }: Console, { params }: Visit) {
     'not_found',
     'There is no such dead letter (any more): it may have been redriven meanwhile.',
   );
-}
-
-function parsedLetter(asked: string): DeadLetterId {
-  try {
-    return parseDeadLetterId(asked);
-  } catch (error) {
-    if (error instanceof UsageError) throw new Refusal('invalid_request', error.message);
-    throw error;
-  }
 }
 
 type LetterTable = {

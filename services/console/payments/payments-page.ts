@@ -3,6 +3,7 @@ import { minorDigits, formatDecimal, parseDecimal } from '@triplock/payments';
 import { Refusal, type Answer, type Console, type Route, type Visit } from '../console.ts';
 import { after, ofPartner, page, reading } from '../edge/route.ts';
 import * as json from '../edge/schema.ts';
+import { csvRow } from '../html/csv.ts';
 import { html, type Html, type Shown } from '../html/html.ts';
 import { describeCopy } from './payment.ts';
 import {
@@ -18,7 +19,7 @@ import {
   type PaymentPage,
 } from './payments.ts';
 import { findHint } from '../html/layout.ts';
-import { goesOn, id, money, state, stateInWords, table, time } from '../html/shown.ts';
+import { goesOn, id, money, select, state, table, time } from '../html/shown.ts';
 
 const asksPayments = json.query({
   partner: ofPartner,
@@ -196,25 +197,6 @@ function findForm({ q, partner }: FindVisit['asked'], partners: readonly string[
   </form>`;
 }
 
-/** A choice of one of some values, or of all. */
-export function select(
-  name: string,
-  label: string,
-  { values, chosen }: { values: readonly string[]; chosen: string },
-): Html {
-  const options = values.map((value) =>
-    value === chosen
-      ? html`<option value="${value}" selected>${stateInWords(value)}</option>`
-      : html`<option value="${value}">${stateInWords(value)}</option>`,
-  );
-  return html`<label
-    >${label}<select name="${name}">
-      <option value="">all</option>
-      ${options}
-    </select></label
-  >`;
-}
-
 function paymentTable({ payments }: PaymentPage): Html {
   const rows = payments.map((each): Shown[] => [
     time(each.createdAt),
@@ -280,13 +262,4 @@ function csvRowOf(each: ListedPayment): string {
     each.method ?? '',
     each.reference ?? '',
   ]);
-}
-
-/** RFC 4180. What a spreadsheet would take for a formula is kept from it by an apostrophe. */
-export function csvRow(cells: readonly string[]): string {
-  const quoted = cells.map((cell) => {
-    const text = /^[=+\-@\t\r]/.test(cell) && !/^-?[\d.]+$/.test(cell) ? `'${cell}` : cell;
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  });
-  return `${quoted.join(',')}\r\n`;
 }
