@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { bringUpParts } from './bring-up.ts';
-import { homeAt } from './home.ts';
+import { createHome, homeAt } from './home.ts';
+import { cached } from './parts/programs.ts';
 import { isFree } from './ports.ts';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
-import { readState, writeState } from './session.ts';
+import { runTool } from './processes/run-tool.ts';
+import { openSession, readState, writeState } from './session.ts';
 import { takeDown } from './take-down.ts';
 import { processesOf, runScript, startScript, testHome } from './test/home.ts';
 
@@ -142,6 +145,37 @@ test('Ctrl-C during up stops what it had started', async (t) => {
   const [code] = (await once(launcher, 'exit')) as [number];
   assert.equal(code, 130);
   assert.deepEqual(processesOf(home), []);
+});
+
+/** Stands for Maven: a script whose own child goes on writing a while after it was told to end. */
+const slowToEnd = `#!/bin/sh
+here=$PWD
+(trap 'sleep 0.5; mkdir -p "$here/late"; echo late > "$here/late/file"; exit' TERM
+ echo begun > "$here/begun"; while :; do sleep 0.05; done)`;
+
+test('Ctrl-C while a part is fetched leaves nothing of it, nor who fetches it', async (t) => {
+  const home = testHome(t);
+  const [bin, cache] = [join(home, 'bin'), join(home, 'cache')];
+  mkdirSync(bin);
+  writeFileSync(join(bin, 'mvn'), slowToEnd, { mode: 0o755 });
+  const of = join(home, 'instance');
+  const session = openSession(createHome(of), { report: () => undefined, signal: t.signal });
+  const cut = new AbortController();
+  process.env['XDG_CACHE_HOME'] = cache;
+  t.after(() => delete process.env['XDG_CACHE_HOME']);
+  const fetching = cached({ ...session, signal: cut.signal }, { name: 'part' }, (filling) => {
+    const command = { file: join(bin, 'mvn'), args: [], cwd: filling, settings: {} };
+    return runTool({ ...session, signal: cut.signal }, { name: 'mvn', doing: 'fetching', command });
+  });
+  const kept = () => readdirSync(join(cache, 'triplock'), { recursive: true }).map(String);
+  await eventually(async () => kept().some((name) => name.endsWith('/begun')), started);
+  cut.abort();
+  await assert.rejects(fetching, { name: 'AbortError' });
+  assert.deepEqual(processesOf(of), []);
+  assert.deepEqual(
+    kept().filter((name) => !name.startsWith('lock')),
+    [],
+  );
 });
 
 test('when only the outer launcher is killed, the command ends as if it had been asked to', async (t) => {

@@ -4,12 +4,17 @@ import { CommandError } from '@triplock/command';
 import type { Session } from '../session.ts';
 import { lastLines, logFileOf, openLog } from './logs.ts';
 import { type Command, processEnvironment } from './start.ts';
+import { endFamily } from './stop.ts';
 
 /** How often a tool that takes long says so: often enough that nobody thinks it hangs. */
 const progressEveryMs = 4_000;
+/** What a tool that is told to end may take to put its files away. */
+const toolStop = { signal: 'SIGTERM', withinMs: 5_000 } as const;
 
 /**
- * Runs a program to its end, with its output in a log file of its own.
+ * Runs a program to its end, with its output in a log file of its own. When the session is broken
+ * off the tool is told to end with all that it started, and waited for: whoever then removes its
+ * files removes all of them.
  *
  * @throws CommandError with the last lines of that log when it fails.
  */
@@ -33,19 +38,26 @@ export async function runTool(
     session.report(`${doing} (${seconds} s) ${words.slice(0, 100)}`);
   }, progressEveryMs);
   try {
+    session.signal.throwIfAborted();
     const child = spawn(command.file, command.args, {
       cwd: command.cwd,
       env: { ...processEnvironment(session.home, command.settings), ...callersTemporary() },
       stdio: ['ignore', descriptor, descriptor],
-      signal: session.signal,
       ...(command.user && { uid: command.user.uid, gid: command.user.gid }),
     });
+    let gone = Promise.resolve();
+    const end = () => {
+      gone = endFamily(child.pid, toolStop);
+    };
+    session.signal.addEventListener('abort', end);
     const problem = await new Promise<string | undefined>((resolve) => {
       child.once('error', (error) => resolve(error.message));
       child.once('exit', (code, signal) =>
         resolve(code === 0 ? undefined : (signal ?? `exit code ${code}`)),
       );
     });
+    session.signal.removeEventListener('abort', end);
+    await gone;
     session.signal.throwIfAborted();
     if (problem === undefined) return;
     const lines = lastLines(log, { lines: 15, from }).map((line) => `  ${line}`);

@@ -59,13 +59,23 @@ export async function pauseProcessFamily({ pid }: ProcessIdentity): Promise<void
 
 /** SIGKILL for the process and everything it started; resolves when all of them are gone. */
 export async function killProcessFamily(identity: ProcessIdentity): Promise<void> {
-  if (!isSameProcess(identity)) return;
-  const family = withDescendants([identity.pid]).flatMap((pid) => {
-    const startedAt = startTimeOf(pid);
-    return startedAt === undefined ? [] : [{ pid, startedAt }];
+  if (isSameProcess(identity))
+    await endFamily(identity.pid, { signal: 'SIGKILL', withinMs: 10_000 });
+}
+
+/** Asks a process and everything it started to end, and waits; kills those that take too long. */
+export async function endFamily(pid: number | undefined, order: StopOrder): Promise<void> {
+  if (pid === undefined) return;
+  const family = withDescendants([pid]).flatMap((each) => {
+    const startedAt = startTimeOf(each);
+    return startedAt === undefined ? [] : [{ pid: each, startedAt }];
   });
-  for (const each of family) signalProcess(each.pid, 'SIGKILL');
-  await Promise.all(family.map((each) => isGone(each, 10_000)));
+  for (const each of family) signalProcess(each.pid, order.signal);
+  await Promise.all(
+    family.map(async (each) => {
+      if (!(await isGone(each, order.withinMs))) signalProcess(each.pid, 'SIGKILL');
+    }),
+  );
 }
 
 async function isGone(identity: ProcessIdentity, withinMs: number): Promise<boolean> {
