@@ -15,6 +15,11 @@ export function startTimeOf(pid: number): string | undefined {
   return process.platform === 'linux' ? procStat(pid)?.startedAt : psStartTime(pid);
 }
 
+/** The one that asks. */
+export function thisProcess(): ProcessIdentity {
+  return { pid: process.pid, startedAt: startTimeOf(process.pid) ?? '' };
+}
+
 /** Whether the process stands still after a SIGSTOP. */
 export function isPaused(pid: number): boolean {
   if (process.platform === 'linux') return procStat(pid)?.state === 'T';
@@ -155,8 +160,8 @@ const launcherMark = 'TRIPLOCK_LAUNCHER';
 
 /** What is set for everything that this process starts for a home. */
 export function marksOf(home: Home): Readonly<Record<string, string>> {
-  const launcher = `${process.pid} ${startTimeOf(process.pid) ?? ''}`;
-  return { [homeMark]: home.folder, [launcherMark]: launcher };
+  const { pid, startedAt } = thisProcess();
+  return { [homeMark]: home.folder, [launcherMark]: `${pid} ${startedAt}` };
 }
 
 /**
