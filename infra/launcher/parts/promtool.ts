@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -7,6 +7,7 @@ import { CommandError } from '@triplock/command';
 import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
+import { programOfDebian } from './debian.ts';
 import { askVersion, cached, findOnPath } from './programs.ts';
 
 /** That of docker-compose.yml. */
@@ -34,16 +35,21 @@ export type FoundPromtool =
 export async function findPromtool(
   listening: Pick<Session, 'report' | 'signal'>,
 ): Promise<FoundPromtool> {
+  const session = openSession(createHome(), listening);
   const why: string[] = [];
   for (const way of [onPath, inEngine, fromDebian, builtByGo]) {
-    const found = await way(listening);
+    const found = await way(session).catch((error: unknown) => {
+      if (error instanceof CommandError) return error.message;
+      throw error;
+    });
     if (typeof found !== 'string') return { outcome: 'found', promtool: found };
     why.push(found);
   }
   return { outcome: 'missing', why };
 }
 
-type Way = (listening: Pick<Session, 'report' | 'signal'>) => Promise<Promtool | string>;
+/** What was found, or what is lacking. */
+type Way = (session: Session) => Promise<Promtool | string>;
 
 const onPath: Way = async () => {
   const file = findOnPath('promtool');
@@ -73,66 +79,34 @@ const inEngine: Way = async () => {
   };
 };
 
-const fromDebian: Way = async (listening) => {
-  const [apt, dpkg] = [findOnPath('apt-get'), findOnPath('dpkg-deb')];
-  if (apt === undefined || dpkg === undefined) return 'this is no Debian or Ubuntu';
-  return inCache(listening, 'promtool-debian', async (session, filling) => {
-    const run = toolOf(session, filling);
-    await run('fetching Debian’s prometheus', [apt, 'download', 'prometheus']);
-    const archive = readdirSync(filling).find((name) => name.endsWith('.deb'));
-    if (archive === undefined) throw new CommandError('apt-get download left no package');
-    await run('unpacking it', [dpkg, '-x', archive, 'all']);
-    renameSync(join(filling, 'all/usr/bin/promtool'), join(filling, 'promtool'));
-    await Promise.all(
-      ['all', archive].map((name) => rm(join(filling, name), { recursive: true, force: true })),
-    );
-  });
+const fromDebian: Way = async (session) => {
+  const packages = ['prometheus'] as const;
+  const wanted = { name: 'promtool', title: 'prometheus', packages, file: 'usr/bin/promtool' };
+  return program(await programOfDebian(session, wanted), 'Debian package');
 };
 
-const builtByGo: Way = async (listening) => {
+const builtByGo: Way = async (session) => {
   const go = findOnPath('go');
   if (go === undefined) return 'there is no Go to build it with';
-  return inCache(listening, `promtool-${moduleVersion}`, async (session, filling) => {
+  const entry = { name: `promtool-${moduleVersion}-${process.platform}-${process.arch}` };
+  const folder = await cached(session, entry, async (filling) => {
     // Not `go install`, which refuses a module that replaces others. As a dependency its
     // replacements do not hold, and promtool needs none of them.
     const source = join(filling, 'source');
     mkdirSync(source);
     writeFileSync(join(source, 'go.mod'), 'module triplock/promtool\n\ngo 1.24\n');
-    const run = toolOf(session, source);
+    const settings = process.env as Record<string, string>;
+    const run = (doing: string, ...args: readonly string[]) => {
+      const command = { file: go, args, cwd: source, settings };
+      return runTool(session, { name: 'promtool', doing, command });
+    };
     const main = `${module}/cmd/promtool`;
-    await run('fetching promtool’s source', [go, 'get', `${main}@${moduleVersion}`]);
-    await run('building promtool with Go, once', [go, 'build', '-o', '../promtool', main]);
+    await run('fetching promtool’s source', 'get', `${main}@${moduleVersion}`);
+    await run('building promtool with Go, once', 'build', '-o', '../promtool', main);
     await rm(source, { recursive: true, force: true });
   });
+  return program(join(folder, 'promtool'), 'built');
 };
-
-async function inCache(
-  listening: Pick<Session, 'report' | 'signal'>,
-  entry: string,
-  fill: (session: Session, filling: string) => Promise<void>,
-): Promise<Promtool | string> {
-  const session = openSession(createHome(), listening);
-  try {
-    const folder = await cached(
-      session,
-      { name: `${entry}-${process.platform}-${process.arch}` },
-      (filling) => fill(session, filling),
-    );
-    const from = entry === 'promtool-debian' ? 'Debian package' : 'built';
-    return await program(join(folder, 'promtool'), from);
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    return error.message;
-  }
-}
-
-/** Runs a tool in a folder; its words are in promtool's log. */
-function toolOf(session: Session, cwd: string) {
-  return (doing: string, [file = '', ...args]: readonly string[]) => {
-    const settings = process.env as Record<string, string>;
-    return runTool(session, { name: 'promtool', doing, command: { file, args, cwd, settings } });
-  };
-}
 
 async function program(file: string, from: Promtool['from']): Promise<Promtool | string> {
   if ((await askVersion(file, '--version')) === undefined) return `${file} does not run`;

