@@ -1,5 +1,5 @@
 import { claimStores, keepingStores, type KeepingStore } from '@triplock/claim-stores';
-import { UsageError } from '@triplock/command';
+import { oneOf, wholeNumber } from '@triplock/command';
 import { ledgerStoreNames, partsOfLedger, type LedgerStoreName } from '@triplock/ledgers';
 import { isOptional, type OptionalPartName } from './parts/part-names.ts';
 
@@ -29,42 +29,29 @@ export function partsForStores({ claims, ledger }: Stores): OptionalPartName[] {
   return [...new Set([...forClaims, ...forLedger])].filter((part) => isOptional(part));
 }
 
-/** The value of `--claims`, or of what else asks for it. */
+/** A store for claims, where `what` asks for one. */
 export function parseClaimStore(
   text: string | undefined,
-  asked = '--claims ',
+  what = '--claims',
 ): ClaimStore | undefined {
-  if (text === undefined) return undefined;
-  const store = keepingStores.find((each) => each === text);
-  if (store === undefined) {
-    throw new UsageError(`${asked}${text} is not known: it takes ${keepingStores.join(', ')}`);
-  }
-  return store;
+  return text === undefined ? undefined : oneOf(text, { what, words: keepingStores });
 }
 
-/** The value of `--ledger`, or of what else asks for it. */
+/** A store for the ledger, where `what` asks for one. */
 export function parseLedgerStore(
   text: string | undefined,
-  asked = '--ledger ',
+  what = '--ledger',
 ): LedgerStore | undefined {
-  if (text === undefined) return undefined;
-  const store = ledgerStoreNames.find((each) => each === text);
-  if (store === undefined) {
-    throw new UsageError(`${asked}${text} is not known: it takes ${ledgerStoreNames.join(' or ')}`);
-  }
-  return store;
+  return text === undefined ? undefined : oneOf(text, { what, words: ledgerStoreNames });
 }
 
 /** The value of `--replicas`. */
 export function parseReplicas(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const number = /^\d{1,3}$/.test(text) ? Number(text) : NaN;
-  if (number >= 1 && number <= replicasMax) return number;
-  throw new UsageError(`--replicas takes a whole number from 1 to ${replicasMax}, not '${text}'`);
+  return wholeNumber(text, { option: 'replicas', min: 1, max: replicasMax });
 }
 
 /** The value of `--parts`. */
 export function parseParts(text: string | undefined): RunMode | undefined {
-  if (text === undefined || text === 'native' || text === 'docker') return text;
-  throw new UsageError(`--parts ${text} is not known: it takes native or docker`);
+  const words = ['native', 'docker'] as const;
+  return text === undefined ? undefined : oneOf(text, { what: '--parts', words });
 }

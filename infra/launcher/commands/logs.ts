@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { CommandError, UsageError } from '@triplock/command';
+import { CommandError, UsageError, wholeNumber } from '@triplock/command';
 import { type Home, homeAt, startCommand } from '../home.ts';
 import { showContainerLogs } from '../logs.ts';
 import { followLog, lastLines } from '../processes/logs.ts';
@@ -30,7 +30,7 @@ await runCommand({
   },
   wordsMax: 1,
   run: async ({ values, words }) => {
-    const lines = parseLines(values.lines ?? '20');
+    const lines = wholeNumber(values.lines, { option: 'lines', min: 1, max: 999_999 }) ?? 20;
     // Nothing was started, and nobody would end --follow.
     process.stdout.once('error', () => process.exit());
     const home = homeAt(values.home);
@@ -64,10 +64,4 @@ function namesIn({ folder, logs }: Home, wanted: string | undefined): string[] {
     throw new CommandError(`there are no logs in ${logs}: \`${startCommand(folder)}\` writes them`);
   }
   throw new UsageError(`there is no log of '${wanted}'; there are: ${all.sort().join(', ')}`);
-}
-
-function parseLines(text: string): number {
-  const number = /^\d{1,6}$/.test(text) ? Number(text) : NaN;
-  if (number >= 1) return number;
-  throw new UsageError(`--lines takes a whole number from 1, not '${text}'`);
 }

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { judge } from '@triplock/lint';
 import { forgetData, keepDataInMemory } from '../data-in-memory.ts';
-import { UsageError } from '@triplock/command';
+import { oneOf, wholeNumber } from '@triplock/command';
 import { cloneFolder, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
 import { serverVariable } from '../parts/redis-servers.ts';
 import { declaredParts } from '../parts/store-parts.ts';
@@ -64,8 +64,10 @@ await runCommand({
   },
   run: async ({ values, interrupted }) => {
     const signal = interrupted();
-    const only = chooseOnly(values.only);
-    if (values.seed !== undefined) process.env['TRIPLOCK_TEST_SEED'] = seedOf(values.seed);
+    const { only } = values;
+    if (only !== undefined) oneOf(only, { what: '--only', words: ['tests'] });
+    const seed = wholeNumber(values.seed, { option: 'seed', min: 0, max: 999_999_999 });
+    if (seed !== undefined) process.env['TRIPLOCK_TEST_SEED'] = String(seed);
     if (values.outcome !== undefined)
       process.env['TRIPLOCK_TEST_OUTCOME'] = resolve(values.outcome);
     const tests = allTests(await chooseStoreParts(report));
@@ -75,18 +77,6 @@ await runCommand({
     else await runAll(values.again ? asNew(tests) : tests, run);
   },
 });
-
-/** @throws UsageError for anything but the tests. */
-function chooseOnly(word: string | undefined): 'tests' | undefined {
-  if (word === undefined || word === 'tests') return word;
-  throw new UsageError(`--only is for tests, not '${word}'`);
-}
-
-/** @throws UsageError for no whole number. */
-function seedOf(word: string): string {
-  if (/^\d{1,9}$/.test(word)) return word;
-  throw new UsageError(`--seed is a whole number of up to nine digits, not '${word}'`);
-}
 
 function report(line: string): void {
   process.stdout.write(`${line}\n`);

@@ -84,8 +84,8 @@ async function provision(report: Report): Promise<void> {
   // Refused before anything is done.
   const given = providerNames.map((provider) => givenAccount(provider));
   const state = (readJson(credentialFiles.remembered) as Remembered | undefined) ?? {};
-  const claims = parseClaimStore(process.env['CLAIMS'], 'CLAIMS=') ?? 'redis';
-  const asked = parseLedgerStore(process.env['LEDGER_STORE'], 'LEDGER_STORE=');
+  const claims = parseClaimStore(process.env['CLAIMS'], 'CLAIMS') ?? 'redis';
+  const asked = parseLedgerStore(process.env['LEDGER_STORE'], 'LEDGER_STORE');
   const ledger = ledgerOf(state, asked);
   for (const part of partsForStores({ claims, ledger })) {
     await awaitPart(part, inNetwork.parts[part]);

@@ -60,8 +60,8 @@ function isWhole(records: readonly ContainerRecord[]): boolean {
 function storesOf(records: readonly ContainerRecord[]): Pick<State, 'claims' | 'ledger'> {
   const gateway = records.find(({ name }) => serviceOf(name) === 'ingest-gateway');
   const given = parseEnv((gateway?.environment ?? []).join('\n'));
-  const claims = parseClaimStore(given['CLAIMS'], 'CLAIMS=');
-  const ledger = parseLedgerStore(given['LEDGER_STORE'], 'LEDGER_STORE=');
+  const claims = parseClaimStore(given['CLAIMS'], 'CLAIMS');
+  const ledger = parseLedgerStore(given['LEDGER_STORE'], 'LEDGER_STORE');
   return { ...(claims && { claims }), ...(ledger && { ledger }) };
 }
 
