@@ -1,17 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { join, relative } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { describeGateway } from '@triplock/ingest-gateway/generated';
-import {
-  filesOfKinds,
-  filesOfServices,
-  filesOfStores,
-  type GeneratedFile,
-} from '@triplock/launcher';
 import { dashboardFiles } from '@triplock/observability';
 import { describeConsole } from '@triplock/console/generated';
-
-const root = resolve(import.meta.dirname, '../..');
+import { filesOfKinds } from './files-of-kinds.ts';
+import { filesOfServices } from './files-of-services.ts';
+import { filesOfStores } from './files-of-stores.ts';
+import { type GeneratedFile, root } from './marked-parts.ts';
 
 /** Every file that is generated, or of which a part is, as it is to be. */
 export async function generatedFiles(): Promise<GeneratedFile[]> {

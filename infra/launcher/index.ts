@@ -3,8 +3,10 @@ export {
   type ClaimStore,
   claimStores,
   type LedgerStore,
+  ledgerStores,
   parseLedgerStore,
   parseParts,
+  partsForStores,
 } from './choices.ts';
 export { type Command, yieldToOthers } from './processes/start.ts';
 export type { OperatorCommand } from '@triplock/operator';
@@ -36,8 +38,18 @@ export { titlesOfParts } from './parts/start-parts.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { checkOut, type Checkout, linkPackages, upgradableFrom } from './packages.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
-export { type CrashPointName, declarations, type ServiceName } from './services.ts';
-export { filesOfKinds, filesOfServices, filesOfStores, type GeneratedFile } from './generated.ts';
+export {
+  type CrashPointName,
+  declarations,
+  type DeclaredService,
+  isConsumer,
+  type ServiceName,
+  subscriptionsOf,
+} from './services.ts';
+export { composeFiles } from './containers/compose-file.ts';
+export { problemsOfContributions } from './contributions.ts';
+export { shownRights } from './broker-rights.ts';
+export { type DeclaredPart, declaredParts } from './parts/store-parts.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';
