@@ -39,6 +39,8 @@ export async function installDependencies(root, stream = process.stderr) {
       progress.end(outcome);
     }
     if (problem !== undefined) {
+      // As if nobody had heard it, now that npm has ended and the lock is gone.
+      if (problem.brokenOffBy !== undefined) process.kill(process.pid, problem.brokenOffBy);
       stream.write(problem.printed);
       return problem.why;
     }
@@ -131,6 +133,13 @@ async function npm(root, words) {
   const { npm_execpath: own, npm_node_execpath: node = process.execPath } = process.env;
   const [file, ...first] = own?.endsWith('.js') ? [node, own] : ['npm'];
   const args = [...first, ...words, '--loglevel=error', '--no-progress'];
+  // Beside an npm that goes on alone the next command would install too.
+  let brokenOffBy;
+  const passOn = (signal) => {
+    brokenOffBy = signal;
+    child.kill(signal);
+  };
+  for (const signal of breakingOff) process.on(signal, passOn);
   const child = spawn(file, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
   const printed = [];
   for (const stream of [child.stdout, child.stderr]) {
@@ -143,8 +152,12 @@ async function npm(root, words) {
       resolve(`npm ${words[0]} failed (${signal ?? `exit code ${code}`}); its messages are above`);
     });
   });
-  return why && { why, printed: Buffer.concat(printed).toString() };
+  for (const signal of breakingOff) process.off(signal, passOn);
+  if (why === undefined && brokenOffBy === undefined) return undefined;
+  return { why, brokenOffBy, printed: Buffer.concat(printed).toString() };
 }
+
+const breakingOff = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /** Two commands started at once on a fresh clone must not install over each other. */
 async function exclusively(root, progress, work) {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { eventually } from '@triplock/testing';
 import { installDependencies } from './install-dependencies.mjs';
 import { showProgress } from './progress-line.mjs';
 import { testHome } from './test/home.ts';
@@ -51,6 +54,23 @@ test('an npm that fails is shown with all that it printed', async (t) => {
   assert.equal(problem, 'npm ci failed (exit code 7); its messages are above');
   assert.match(stream.written.at(-2)!, /the dependencies were not installed/);
   assert.equal(stream.written.at(-1), 'out of reach\n');
+});
+
+test('an installation that is broken off waits for npm, and leaves no lock', async (t) => {
+  const root = aClone(
+    t,
+    "trap 'sleep 0.5; echo > ended; exit 1' TERM; echo > begun; while :; do sleep 0.05; done",
+  );
+  const { href } = new URL('./install-dependencies.mjs', import.meta.url);
+  const script = `(await import('${href}')).installDependencies(process.argv[1])`;
+  const args = ['--input-type=module', '-e', script, root];
+  const child = spawn(process.execPath, args, { stdio: 'ignore' });
+  const exit = once(child, 'exit');
+  await eventually(async () => existsSync(join(root, 'begun')));
+  child.kill('SIGTERM');
+  assert.deepEqual(await exit, [null, 'SIGTERM']);
+  assert.equal(existsSync(join(root, 'ended')), true, 'npm went on alone');
+  assert.deepEqual(readdirSync(join(root, '.triplock')), []);
 });
 
 test('on a terminal progress is one line that is rewritten each second and fits it', (t) => {
