@@ -2,7 +2,7 @@ import { docker } from './containers/engine.ts';
 import { type ContainerRecord, containersOf } from './containers/records.ts';
 import { orderEnd } from './ends.ts';
 import { CommandError } from '@triplock/command';
-import { type Home, homeAt } from './home.ts';
+import { homeAt } from './home.ts';
 import { isSameProcess } from './processes/identity.ts';
 import {
   killProcessFamily,
@@ -20,16 +20,16 @@ export type Target = { home?: string; name: string };
 
 /** SIGSTOP: resolves when the process and everything below it stand still, connections open. */
 export async function pauseProcess(target: Target): Promise<void> {
-  const container = containerFor(target);
-  if (container !== undefined) return pauseContainer(container);
-  await pauseProcessFamily(recordOf(target));
+  const found = await find(target);
+  if (isContainer(found)) await docker('pause', found.container);
+  else await pauseProcessFamily(found);
 }
 
 /** SIGCONT: a paused process goes on. */
 export async function continueProcess(target: Target): Promise<void> {
-  const container = containerFor(target);
-  if (container !== undefined) return continueContainer(container);
-  signalFamily(recordOf(target).pid, 'SIGCONT');
+  const found = await find(target);
+  if (!isContainer(found)) signalFamily(found.pid, 'SIGCONT');
+  else if (found.state === 'paused') await docker('unpause', found.container);
 }
 
 /**
@@ -37,9 +37,10 @@ export async function continueProcess(target: Target): Promise<void> {
  * agent starts again what ends by itself; `bringUp` starts it again.
  */
 export async function killProcess(target: Target): Promise<void> {
-  const container = containerFor(target);
-  if (container !== undefined) return killContainer(container);
-  await killProcessFamily(orderedToEnd(target));
+  const found = await find(target);
+  if (isContainer(found)) return void (await docker('kill', found.container));
+  orderEnd(homeAt(target.home), found);
+  await killProcessFamily(found);
 }
 
 /**
@@ -48,9 +49,8 @@ export async function killProcess(target: Target): Promise<void> {
  * engine has to be told of a container.
  */
 export async function leaveDead(target: Target): Promise<void> {
-  const container = containerFor(target);
-  if (container === undefined) return;
-  await docker('update', '--restart', 'no', (await runningContainer(container)).container);
+  const found = await find(target);
+  if (isContainer(found)) await docker('update', '--restart', 'no', found.container);
 }
 
 /**
@@ -58,84 +58,45 @@ export async function leaveDead(target: Target): Promise<void> {
  * `killed` says that it took too long. `bringUp` starts it again.
  */
 export async function stopProcess(target: Target): Promise<Stopped> {
-  const container = containerFor(target);
-  if (container !== undefined) return stopContainer(container, stopOrderOf(target.name));
-  return endProcess(orderedToEnd(target), stopOrderOf(target.name));
+  const found = await find(target);
+  const order = stopOrderOf(target.name);
+  if (isContainer(found)) return stopContainer(found, order);
+  orderEnd(homeAt(target.home), found);
+  return endProcess(found, order);
+}
+
+/** The engine kills it when that takes too long. */
+async function stopContainer({ container }: ContainerRecord, order: StopOrder): Promise<Stopped> {
+  await docker('stop', '--time', String(Math.ceil(order.withinMs / 1_000)), container);
+  const code = await docker('inspect', '--format', '{{.State.ExitCode}}', container);
+  return { outcome: code === '137' ? 'killed' : 'stopped' };
 }
 
 /**
  * Names one run of the process: another after it was started again, `undefined` when it is gone.
  */
 export async function runOf(target: Target): Promise<string | undefined> {
-  const container = containerFor(target);
-  if (container !== undefined) return runOfContainer(container);
-  const record = readState(homeAt(target.home)).processes[target.name];
-  if (record === undefined || !isSameProcess(record)) return undefined;
-  return `${record.pid}/${record.startedAt}`;
+  const found = (await running(target)).find(({ name }) => name === target.name);
+  if (found === undefined) return undefined;
+  return `${isContainer(found) ? found.container : found.pid}/${found.startedAt}`;
 }
 
-function containerFor({ home, name }: Target): ContainerTarget | undefined {
-  const at = homeAt(home);
-  return readState(at).parts === 'docker' ? { home: at, name } : undefined;
-}
+/** A process of a home, or the container that stands for one. */
+type Found = ProcessRecord | ContainerRecord;
 
-/** What ends by order stays dead: nobody starts it again but who has it started. */
-function orderedToEnd(target: Target): ProcessRecord {
-  const record = recordOf(target);
-  orderEnd(homeAt(target.home), record);
-  return record;
-}
+const isContainer = (found: Found): found is ContainerRecord => 'container' in found;
 
-function recordOf({ home, name }: Target): ProcessRecord {
-  const { processes } = readState(homeAt(home));
-  const record = processes[name];
-  if (record !== undefined && isSameProcess(record)) return record;
-  const running = Object.values(processes)
-    .filter(isSameProcess)
-    .map((each) => each.name);
-  throw new CommandError(`no process ${name} runs here; running: ${running.join(', ') || 'none'}`);
-}
-
-/** A container of a home, by the name of the process that it stands for. */
-export type ContainerTarget = { home: Home; name: string };
-
-/** Every process in it stands still, connections open: resolves when they do. */
-async function pauseContainer(target: ContainerTarget): Promise<void> {
-  await docker('pause', (await runningContainer(target)).container);
-}
-
-/** Goes on, if it stands still. */
-async function continueContainer(target: ContainerTarget): Promise<void> {
-  const { container, state } = await runningContainer(target);
-  if (state === 'paused') await docker('unpause', container);
-}
-
-/** SIGKILL for all that is in it. */
-async function killContainer(target: ContainerTarget): Promise<void> {
-  await docker('kill', (await runningContainer(target)).container);
-}
-
-/** Asks it to finish and end; the engine kills it when that takes too long. */
-async function stopContainer(target: ContainerTarget, order: StopOrder): Promise<Stopped> {
-  const { container } = await runningContainer(target);
-  const seconds = String(Math.ceil(order.withinMs / 1_000));
-  await docker('stop', '--time', seconds, container);
-  const code = await docker('inspect', '--format', '{{.State.ExitCode}}', container);
-  return { outcome: code === '137' ? 'killed' : 'stopped' };
-}
-
-/** Names one run of the container; `undefined` when it does not run. */
-async function runOfContainer(target: ContainerTarget): Promise<string | undefined> {
-  const record = (await containersOf(target.home)).find(({ name }) => name === target.name);
-  if (record === undefined || record.state === 'gone') return undefined;
-  return `${record.container}/${record.startedAt}`;
-}
-
-async function runningContainer({ home, name }: ContainerTarget): Promise<ContainerRecord> {
-  const records = await containersOf(home);
-  const running = records.filter(({ state }) => state !== 'gone');
-  const found = running.find((each) => each.name === name);
+async function find(target: Target): Promise<Found> {
+  const all = await running(target);
+  const found = all.find(({ name }) => name === target.name);
   if (found !== undefined) return found;
-  const names = running.map((each) => each.name).join(', ') || 'none';
-  throw new CommandError(`no container of ${name} runs here; running: ${names}`);
+  const names = all.map(({ name }) => name).join(', ') || 'none';
+  throw new CommandError(`no process ${target.name} runs here; running: ${names}`);
+}
+
+async function running({ home }: Target): Promise<Found[]> {
+  const at = homeAt(home);
+  const { parts, processes } = readState(at);
+  if (parts !== 'docker') return Object.values(processes).filter(isSameProcess);
+  return (await containersOf(at)).filter(({ state }) => state !== 'gone');
 }
