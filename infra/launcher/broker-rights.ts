@@ -1,5 +1,4 @@
 import { topics } from '@triplock/contracts';
-import type { AclEntry } from 'kafkajs';
 import type { DeclaredKafkaRight, KafkaOperation } from '@triplock/runtime';
 import { declarations, subscriptionNames, type DeclaredService } from './services.ts';
 
@@ -108,37 +107,6 @@ export const shownRights = {
     return `| ${account} | ${told.join('; ')} |`;
   }),
 };
-
-/** The rights in Kafka for `Admin.createAcls`. */
-export function aclsOf(user: string, rights: readonly KafkaRight[]): AclEntry[] {
-  return rights.flatMap((right) => {
-    const { type, name, pattern } = resourceOf(right);
-    return right.may.map((operation): AclEntry => ({
-      resourceType: codes[type],
-      resourceName: name,
-      resourcePatternType: codes[pattern],
-      principal: `User:${user}`,
-      host: '*',
-      operation: codes[operation],
-      permissionType: codes.allow,
-    }));
-  });
-}
-
-// Kafka's own numbers (its enums AclOperation, ResourceType, PatternType and AclPermissionType):
-// kafkajs exports its enums in a form that a module cannot import by name.
-const codes = {
-  Read: 3,
-  Write: 4,
-  Delete: 6,
-  Describe: 8,
-  DescribeConfigs: 10,
-  topic: 2,
-  group: 3,
-  literal: 3,
-  prefixed: 4,
-  allow: 3,
-} as const satisfies Record<KafkaOperation, number> & Record<string, number>;
 
 /** What a right is on. */
 export function resourceOf(right: KafkaRight) {

@@ -54,8 +54,6 @@ export async function provisionClaims(system: ClaimUsers, location: ClaimLocatio
 export function gatewaysOf(session: Session): ClaimUsers {
   const { state, report } = session;
   const gateways = Object.keys(state.processes).filter(isGateway);
-  // A home that was made before there was a choice has its claims in Redis.
-  if (gateways.length > 0) state.claims ??= 'redis';
   return { state, report, stopGateways: () => stopByName(session, gateways) };
 }
 

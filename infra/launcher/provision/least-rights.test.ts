@@ -22,13 +22,14 @@ import { usualNames, type Names } from '../names.ts';
 import { pubsubProject } from '../parts/pubsub.ts';
 import { declarations, mainOf, type SubscriptionName } from '../services.ts';
 import {
+  aclsOf,
   asUsed,
   createKafkaWithAuthorizer,
   type KafkaWithAuthorizer,
 } from '../test/kafka-authorizer.ts';
 import { createPubSubWithIam, type PubSubWithIam } from '../test/pubsub-iam.ts';
 import { settingsOfNames } from '../wiring.ts';
-import { aclsOf, kafkaRights } from '../broker-rights.ts';
+import { kafkaRights } from '../broker-rights.ts';
 import { createKafkaTopics } from './topics.ts';
 
 /** A topic and a group that everybody may read, so that an act fails by what it is about alone. */

@@ -15,10 +15,11 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { eventually, freePort, testNamespace, type Cleanup } from '@triplock/testing';
-import { Kafka, logLevel, type SASLOptions } from 'kafkajs';
+import type { KafkaOperation } from '@triplock/runtime';
+import { type AclEntry, Kafka, logLevel, type SASLOptions } from 'kafkajs';
 import { createHome } from '../home.ts';
 import { kafka } from '../parts/kafka.ts';
-import { aclsOf, resourceOf, type KafkaRight } from '../broker-rights.ts';
+import { resourceOf, type KafkaRight } from '../broker-rights.ts';
 import { openSession } from '../session.ts';
 
 /** A real broker of one test's own that does nothing for anybody without a right. */
@@ -48,6 +49,37 @@ export function asUsed(rights: readonly KafkaRight[]): string[] {
   });
   return names.sort();
 }
+
+/** The rights in Kafka for `Admin.createAcls`. */
+export function aclsOf(user: string, rights: readonly KafkaRight[]): AclEntry[] {
+  return rights.flatMap((right) => {
+    const { type, name, pattern } = resourceOf(right);
+    return right.may.map((operation): AclEntry => ({
+      resourceType: codes[type],
+      resourceName: name,
+      resourcePatternType: codes[pattern],
+      principal: `User:${user}`,
+      host: '*',
+      operation: codes[operation],
+      permissionType: codes.allow,
+    }));
+  });
+}
+
+// Kafka's own numbers (its enums AclOperation, ResourceType, PatternType and AclPermissionType):
+// kafkajs exports its enums in a form that a module cannot import by name.
+const codes = {
+  Read: 3,
+  Write: 4,
+  Delete: 6,
+  Describe: 8,
+  DescribeConfigs: 10,
+  topic: 2,
+  group: 3,
+  literal: 3,
+  prefixed: 4,
+  allow: 3,
+} as const satisfies Record<KafkaOperation, number> & Record<string, number>;
 
 /** Starts a broker that knows these users, by SCRAM and by PLAIN, and gives each its rights. */
 export async function createKafkaWithAuthorizer(
