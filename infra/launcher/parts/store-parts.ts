@@ -50,16 +50,12 @@ export function findInSdk(
   return here === only.platform ? inGcloudSdk(file)[0] : undefined;
 }
 
-function inSdk({ title, given, keeps }: DeclaredPart, program: ProgramInSdk): Fetched {
+function inSdk({ name, title, keeps }: DeclaredPart, program: ProgramInSdk): Fetched {
   const file = findInSdk(program);
   if (file === undefined) {
-    const { component, debian, only } = program;
-    throw missingPart({
-      title,
-      because: `no gcloud SDK with the emulator was found, which there is for ${only.name} alone`,
-      install: `the gcloud SDK with its emulator (gcloud components install ${component}; Debian: apt install ${debian})`,
-      ...given,
-    });
+    const { name: system } = program.only;
+    const why = `no gcloud SDK with the emulator was found, which there is for ${system} alone`;
+    throw missingPart(name, why);
   }
   const forgets = keeps === 'nothing' ? '; it forgets its data when it stops' : '';
   return {
