@@ -17,7 +17,7 @@ import { join, resolve, sep } from 'node:path';
 import { generateSealingKey } from '@triplock/runtime';
 import { makeDataFolder } from './data-in-memory.ts';
 import { UsageError } from '@triplock/command';
-import { usualPartsCache } from './parts/installed.mjs';
+import { usualPartsCache } from './programs/installed.mjs';
 
 /** The clone this code lies in. */
 export const cloneFolder = realpathSync(resolve(import.meta.dirname, '../..'));

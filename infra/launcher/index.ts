@@ -11,7 +11,7 @@ export {
 export { type Command, yieldToOthers } from './processes/start.ts';
 export type { OperatorCommand } from '@triplock/operator';
 export { runCommand } from './commands/run-command.ts';
-export { homeWithout, type PartnerCredentials, startCommand } from './home.ts';
+export { homeWithout, startCommand } from './home.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
 export {
   continueProcess,
@@ -23,9 +23,9 @@ export {
   type Target,
 } from './faults.ts';
 export { type Names, namesIn, usualNames } from './names.ts';
-export { findK6, type K6 } from './parts/k6.ts';
-export { findOpenApiGenerator, type OpenApiGenerator } from './parts/openapi-generator.ts';
-export { askVersion, findOnPath } from './parts/programs.ts';
+export { findK6, type K6 } from './programs/k6.ts';
+export { findOpenApiGenerator, type OpenApiGenerator } from './programs/openapi-generator.ts';
+export { askVersion, findOnPath } from './programs/programs.ts';
 export {
   findRedisLine,
   nameServer,
@@ -35,9 +35,9 @@ export {
   serverVariable,
 } from './parts/redis-servers.ts';
 export { titlesOfParts } from './parts/start-parts.ts';
-export { findPromtool, type Promtool } from './parts/promtool.ts';
+export { findPromtool, type Promtool } from './programs/promtool.ts';
 export { checkOut, type Checkout, linkPackages, upgradableFrom } from './packages.ts';
-export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
+export { isSameProcess, startTimeOf } from './processes/identity.ts';
 export {
   type CrashPointName,
   declarations,
@@ -54,18 +54,9 @@ export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './parts/pubsub.ts';
-export { claimStoreAt, ledgerStoreAt, type Mode, type SettingsOfServices } from './wiring.ts';
+export { claimStoreAt, ledgerStoreAt, type SettingsOfServices } from './wiring.ts';
 export type { Report } from './session.ts';
-export { accountAt } from './providers.ts';
 export { readLogs } from './logs.ts';
-export {
-  type ProcessStatus,
-  runningSystem,
-  systemStatus,
-  type SystemStatus,
-  unreachableParts,
-} from './status.ts';
-export { stopServices } from './stop-services.ts';
-export { takeDown, type TakeDown } from './take-down.ts';
+export { runningSystem, systemStatus } from './status.ts';
+export { takeDown } from './take-down.ts';
 export { thisMachineFor } from './containers/network.ts';
-export { pinnedWheels, type PinnedWheel } from './parts/wheels.ts';

@@ -7,7 +7,7 @@ import { test, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { bringUpParts } from './bring-up.ts';
 import { createHome, homeAt } from './home.ts';
-import { cached } from './parts/programs.ts';
+import { cached } from './programs/programs.ts';
 import { isFree } from './ports.ts';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
 import { runTool } from './processes/run-tool.ts';

@@ -14,9 +14,9 @@ import {
   usualPartsCache,
   usualPlaces,
   waysToK6,
-} from './parts/installed.mjs';
+} from './programs/installed.mjs';
 
-const pins = JSON.parse(readFileSync(new URL('./parts/pins.json', import.meta.url), 'utf8'));
+const pins = JSON.parse(readFileSync(new URL('./programs/pins.json', import.meta.url), 'utf8'));
 
 /**
  * Commands that start parts. `runs`: in the usual home, whose parts may run already; `containers`:

@@ -18,7 +18,7 @@ import {
 } from './home.ts';
 import type { RunMode } from './choices.ts';
 import { removeLock, withLock } from './lock.ts';
-import { usualPartsCache } from './parts/installed.mjs';
+import { usualPartsCache } from './programs/installed.mjs';
 import { removePostgresData } from './parts/postgres-data.ts';
 import { forgetReservations } from './ports.ts';
 import { isSameProcess } from './processes/identity.ts';

@@ -15,7 +15,7 @@ import { promisify } from 'node:util';
 import { eventually, freePort } from '@triplock/testing';
 import { cloneFolder } from '../home.ts';
 import { processesOf, testHome } from '../test/home.ts';
-import { findJava } from './programs.ts';
+import { findJava } from '../programs/programs.ts';
 import { pubsub } from './pubsub.ts';
 
 /** What a launcher said while it made the archive, and what it would start the emulator with. */

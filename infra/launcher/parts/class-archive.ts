@@ -6,9 +6,9 @@ import { partsCache } from '../home.ts';
 import { type Command, startProcess, waitUntilReady } from '../processes/start.ts';
 import { killProcessFamily, stopProcess } from '../processes/stop.ts';
 import { forget, type Session } from '../session.ts';
-import type { Java } from './installed.mjs';
+import type { Java } from '../programs/installed.mjs';
 import type { ClassArchive, Fetched, Part, Site } from './part.ts';
-import { cached } from './programs.ts';
+import { cached } from '../programs/programs.ts';
 
 /*
  * Java reads, checks and links thousands of classes whenever a broker starts. An archive of them

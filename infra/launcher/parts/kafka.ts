@@ -9,8 +9,15 @@ import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 import { classArchiveOf, jarsIn, sharedClasses } from './class-archive.ts';
 import type { ClassArchive, Fetched, OwnServer, Part, Site } from './part.ts';
-import pins from './pins.json' with { type: 'json' };
-import { cached, compiledOnce, fetchJars, findJava, hasMaven, javaOptions } from './programs.ts';
+import pins from '../programs/pins.json' with { type: 'json' };
+import {
+  cached,
+  compiledOnce,
+  fetchJars,
+  findJava,
+  hasMaven,
+  javaOptions,
+} from '../programs/programs.ts';
 
 const { version, checksum } = pins.kafka;
 
@@ -35,7 +42,8 @@ async function fetchKafka(session: Session): Promise<Fetched> {
   if (java.outcome === 'missing') throw missingPart('kafka', java.because);
   const jars = await cached(session, { name: `kafka-${version}`, checksum }, async (filling) => {
     if (!hasMaven()) throw missingPart('kafka', 'there is no mvn on PATH to fetch it with');
-    await fetchJars(session, { name: 'kafka', title: `Kafka ${version}`, folder: filling });
+    const pom = join(import.meta.dirname, 'kafka-pom.xml');
+    await fetchJars(session, { name: 'kafka', title: `Kafka ${version}`, pom, folder: filling });
   });
   const name = `kafka-${version}`;
   const classArchive = classArchiveOf({ name, java, jars: jarsIn(jars) });

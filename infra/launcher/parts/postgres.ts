@@ -23,7 +23,7 @@ import {
   withQuotedPrograms,
   type PostgresProgram,
 } from './postgres-data.ts';
-import { askVersion, cached, findOnPath, resolved } from './programs.ts';
+import { askVersion, cached, findOnPath, resolved } from '../programs/programs.ts';
 
 /** The ledger, the outbox and the inboxes. */
 export const postgres: Part = {

@@ -5,9 +5,9 @@ import { cloneFolder, compiledCode } from '../home.ts';
 import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 import { classArchiveOf, sharedClasses } from './class-archive.ts';
-import { findPubsubEmulator } from './installed.mjs';
+import { findPubsubEmulator } from '../programs/installed.mjs';
 import type { Fetched, Part, Site } from './part.ts';
-import { compiledOnce, findJava, javaOptions } from './programs.ts';
+import { compiledOnce, findJava, javaOptions } from '../programs/programs.ts';
 
 /** Carries the events to their consumers. It keeps everything in memory. */
 export const pubsub: Part = {

@@ -4,9 +4,9 @@ import { CommandError } from '@triplock/command';
 import { missingPart, PartMissing } from '../errors.ts';
 import { createHome } from '../home.ts';
 import { openSession, type Session } from '../session.ts';
-import { programOfDebian } from './debian.ts';
-import { askVersion, cached, findOnPath, hasMaven, runMaven } from './programs.ts';
-import { pinnedWheels, programOfWheel, type PinnedWheel } from './wheels.ts';
+import { programOfDebian } from '../programs/debian.ts';
+import { askVersion, cached, findOnPath, hasMaven, runMaven } from '../programs/programs.ts';
+import { pinnedWheels, programOfWheel, type PinnedWheel } from '../programs/wheels.ts';
 
 /** A program that serves claims. */
 export type RedisServer = {

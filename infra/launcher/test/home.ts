@@ -169,7 +169,7 @@ export function testPartsCache(test: TestContext) {
   const [cache, fetches] = [join(home, 'cache', 'triplock'), join(home, 'fetches')];
   const program = `
     const [{ cached }, { createHome }, { openSession }, fs] = await Promise.all(
-      [${['parts/programs', 'home', 'session'].map((file) => `import('${cloneFolder}/infra/launcher/${file}.ts')`).join()}, import('node:fs')]);
+      [${['programs/programs', 'home', 'session'].map((file) => `import('${cloneFolder}/infra/launcher/${file}.ts')`).join()}, import('node:fs')]);
     const [, home, checksum, got] = process.argv;
     const session = openSession(createHome(home), { report() {}, signal: new AbortController().signal });
     await cached(session, { name: 'part', checksum }, async (filling) => {

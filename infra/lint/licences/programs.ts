@@ -294,7 +294,7 @@ export function modulesRequired(files: readonly WorkspaceFile[]): Fetched[] {
   return [...new Map(found.map((each) => [`${each.name}@${each.version}`, each])).values()];
 }
 
-const pinsFile = new URL('../../launcher/parts/pins.json', import.meta.url);
+const pinsFile = new URL('../../launcher/programs/pins.json', import.meta.url);
 type Pins = Readonly<Record<string, { version: string }>>;
 
 /**

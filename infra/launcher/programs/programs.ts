@@ -140,13 +140,13 @@ export async function runMaven(
   await runTool(session, { name, doing, command: { file, args, cwd, settings } });
 }
 
-/** Fills a folder with the jars that a pom beside the part's own file names, and what they need. */
+/** Fills a folder with the jars that a pom names, and what they need. */
 export async function fetchJars(
   session: Session,
-  { name, title, folder }: { name: string; title: string; folder: string },
+  { name, title, pom, folder }: { name: string; title: string; pom: string; folder: string },
 ): Promise<void> {
   // Maven writes beside the pom, so it gets a copy.
-  copyFileSync(join(import.meta.dirname, `${name}-pom.xml`), join(folder, 'pom.xml'));
+  copyFileSync(pom, join(folder, 'pom.xml'));
   await runMaven(session, {
     name: `fetch-${name}`,
     doing: `fetching ${title}`,
