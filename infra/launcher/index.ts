@@ -25,7 +25,7 @@ export {
 export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './programs/k6.ts';
 export { findOpenApiGenerator, type OpenApiGenerator } from './programs/openapi-generator.ts';
-export { askVersion, findOnPath } from './programs/programs.ts';
+export { askVersion, findOnPath } from './programs/installed.mjs';
 export {
   findRedisLine,
   nameServer,

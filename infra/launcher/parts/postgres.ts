@@ -3,6 +3,7 @@ import {
   cpSync,
   existsSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -23,7 +24,8 @@ import {
   withQuotedPrograms,
   type PostgresProgram,
 } from './postgres-data.ts';
-import { askVersion, cached, findOnPath, resolved } from '../programs/programs.ts';
+import { askVersion, findOnPath } from '../programs/installed.mjs';
+import { cached } from '../programs/programs.ts';
 
 /** The ledger, the outbox and the inboxes. */
 export const postgres: Part = {
@@ -157,7 +159,7 @@ export async function findPostgres(session: Session): Promise<PostgresProgram> {
       `${found} is version ${version ?? 'unknown'}, and ${oldestMajor} is the oldest that will do`,
     );
   }
-  return { bin: dirname(resolved(found)), version, picked: `PostgreSQL ${version} (${found})` };
+  return { bin: dirname(realpathSync(found)), version, picked: `PostgreSQL ${version} (${found})` };
 }
 
 async function fromNpm(session: Session): Promise<PostgresProgram | undefined> {

@@ -5,7 +5,8 @@ import { missingPart, PartMissing } from '../errors.ts';
 import { createHome } from '../home.ts';
 import { openSession, type Session } from '../session.ts';
 import { programOfDebian } from '../programs/debian.ts';
-import { askVersion, cached, findOnPath, hasMaven, runMaven } from '../programs/programs.ts';
+import { askVersion, findOnPath } from '../programs/installed.mjs';
+import { cached, hasMaven, runMaven } from '../programs/programs.ts';
 import { pinnedWheels, programOfWheel, type PinnedWheel } from '../programs/wheels.ts';
 
 /** A program that serves claims. */

@@ -6,7 +6,7 @@ import type { PartDeclaration, ProgramInSdk, ProgramOfNpm } from '@triplock/runt
 import { missingPart } from '../errors.ts';
 import { cloneFolder, compiledCode } from '../home.ts';
 import type { Fetched, Part } from './part.ts';
-import { inGcloudSdk } from '../programs/programs.ts';
+import { inGcloudSdk } from '../programs/installed.mjs';
 
 /** A server that some store brings along. */
 export type DeclaredPart = PartDeclaration<ClaimPart | LedgerPart>;

@@ -3,7 +3,8 @@ import { basename, join } from 'node:path';
 import { PartMissing } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Session } from '../session.ts';
-import { cached, findOnPath } from './programs.ts';
+import { findOnPath } from './installed.mjs';
+import { cached } from './programs.ts';
 
 /** A program in packages of Debian or Ubuntu. */
 type Wanted = {

@@ -6,9 +6,9 @@ import { CommandError } from '@triplock/command';
 import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
-import { waysToK6 } from './installed.mjs';
+import { askVersion, findOnPath, waysToK6 } from './installed.mjs';
 import pins from './pins.json' with { type: 'json' };
-import { askVersion, cached, findOnPath } from './programs.ts';
+import { cached } from './programs.ts';
 
 const { version } = pins.k6;
 const image = `grafana/k6:${version}`;

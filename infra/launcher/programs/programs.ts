@@ -10,7 +10,6 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
-  realpathSync,
   renameSync,
 } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -21,20 +20,14 @@ import { partsCache } from '../home.ts';
 import { withLock } from '../lock.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Session } from '../session.ts';
-import * as installed from './installed.mjs';
-
-/** The absolute path of a program on PATH. */
-export const findOnPath = (program: string) => installed.findOnPath(program);
-
-/** What the program says of itself, or `undefined` when it does not run here. */
-export const askVersion = (file: string, ...words: readonly string[]) =>
-  installed.askVersion(file, ...words);
-
-/** Where a path exists within the SDK that `gcloud` belongs to, or within one in a usual place. */
-export const inGcloudSdk = (...path: readonly string[]) => installed.inGcloudSdk(join(...path));
-
-/** Follows the links of a path that exists. */
-export const resolved = (path: string) => realpathSync(path);
+import {
+  cacheFolderOf,
+  findOnPath,
+  type CacheEntry,
+  type Java,
+  lookForJava,
+  oldestJava,
+} from './installed.mjs';
 
 /**
  * A folder of the parts cache, filled the first time, and again when its content is not that of the
@@ -50,12 +43,12 @@ export const resolved = (path: string) => realpathSync(path);
  */
 export async function cached(
   session: Session,
-  entry: installed.CacheEntry,
+  entry: CacheEntry,
   fill: (folder: string) => Promise<void>,
   isWhole = (folder: string) => isAsPinned(folder, entry),
 ): Promise<string> {
   const cache = partsCache();
-  const folder = join(cache, installed.cacheFolderOf(entry));
+  const folder = join(cache, cacheFolderOf(entry));
   if (isWhole(folder)) return folder;
   await withLock(join(cache, 'lock'), session, async () => {
     if (isWhole(folder)) return;
@@ -79,7 +72,7 @@ export async function cached(
   return folder;
 }
 
-function isAsPinned(folder: string, { checksum }: installed.CacheEntry): boolean {
+function isAsPinned(folder: string, { checksum }: CacheEntry): boolean {
   if (!existsSync(folder)) return false;
   try {
     return checksum === undefined || checksumOf(folder) === checksum;
@@ -90,7 +83,7 @@ function isAsPinned(folder: string, { checksum }: installed.CacheEntry): boolean
   }
 }
 
-function refused(folder: string, { name, checksum }: installed.CacheEntry): CommandError {
+function refused(folder: string, { name, checksum }: CacheEntry): CommandError {
   const what = `what was fetched for ${name} is not what was pinned, and is not used`;
   return new CommandError(`${what}: its checksum is ${checksumOf(folder)}, not ${checksum}`);
 }
@@ -170,13 +163,13 @@ function repositoryOption(): string[] {
   }
 }
 
-let answer: Promise<installed.Java> | undefined;
+let answer: Promise<Java> | undefined;
 
 /** Looks for Java and asks it for its version, once: it takes a moment to say. */
-export function findJava(): Promise<installed.Java> {
-  answer ??= installed.lookForJava().then((java) => {
+export function findJava(): Promise<Java> {
+  answer ??= lookForJava().then((java) => {
     if (java.outcome === 'found') return java;
-    const because = `it needs Java ${installed.oldestJava} or newer, and ${java.because}`;
+    const because = `it needs Java ${oldestJava} or newer, and ${java.because}`;
     return { outcome: 'missing', because };
   });
   return answer;

@@ -8,7 +8,8 @@ import { createHome } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
 import { programOfDebian } from './debian.ts';
-import { askVersion, cached, findOnPath } from './programs.ts';
+import { askVersion, findOnPath } from './installed.mjs';
+import { cached } from './programs.ts';
 
 /** That of docker-compose.yml. */
 const image = 'prom/prometheus:v3.5.0';

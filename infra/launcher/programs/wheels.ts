@@ -4,8 +4,8 @@ import { basename, join } from 'node:path';
 import { PartMissing } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Session } from '../session.ts';
-import { inGcloudSdk } from './installed.mjs';
-import { askVersion, cached, findOnPath } from './programs.ts';
+import { askVersion, findOnPath, inGcloudSdk } from './installed.mjs';
+import { cached } from './programs.ts';
 
 /** `process.platform` and `process.arch`, such as `linux-x64`. */
 export type Machine = `${NodeJS.Platform}-${NodeJS.Architecture}`;

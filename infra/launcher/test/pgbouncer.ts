@@ -1,7 +1,7 @@
 import { CommandError } from '@triplock/command';
 import { createHome } from '../home.ts';
 import { programOfDebian } from '../programs/debian.ts';
-import { askVersion, findOnPath } from '../programs/programs.ts';
+import { askVersion, findOnPath } from '../programs/installed.mjs';
 import { openSession } from '../session.ts';
 
 /** A PgBouncer that runs here, or why there is none. */
