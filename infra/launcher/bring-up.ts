@@ -320,6 +320,7 @@ async function startOrMiss(
   try {
     return await startParts(session, partsForStores(stores));
   } catch (error) {
+    session.signal.throwIfAborted();
     if (error instanceof PartMissing && otherwise === 'docker') return error;
     throw error;
   }
@@ -376,7 +377,8 @@ async function inSession<Result extends object>(
       await stopByName(session, session.started);
       // Stopped to be started again, as after a change of settings or of the claim store.
       const down = ranBefore.filter((name) => session.state.processes[name] === undefined);
-      if (down.length === 0) throw error;
+      // Not the error: a program that the same Ctrl-C ended was taken for one that is missing.
+      if (down.length === 0) throw signal.reason;
       const left = `what it had started is stopped, and so is ${down.join(', ')}`;
       throw new Interrupted(`${left}: \`npm run up\` starts it again`, { cause: error });
     } finally {

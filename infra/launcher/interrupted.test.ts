@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { bringUpParts } from './bring-up.ts';
@@ -145,6 +145,25 @@ test('Ctrl-C during up stops what it had started', async (t) => {
   const [code] = (await once(launcher, 'exit')) as [number];
   assert.equal(code, 130);
   assert.deepEqual(processesOf(home), []);
+});
+
+/** Says its version to who looks first, and takes its time for the command. */
+const slowJava = (asked: string) => `#!/bin/sh
+[ -e '${asked}' ] && { touch '${asked}-again'; exec sleep 30; }
+touch '${asked}'; echo 'openjdk version "17.0.15"' >&2`;
+
+test('a Ctrl-C that ends a program which is asked for its version interrupts, and nothing is missing', async (t) => {
+  const home = testHome(t);
+  const asked = join(home, 'asked');
+  mkdirSync(join(home, 'bin'));
+  writeFileSync(join(home, 'bin', 'java'), slowJava(asked), { mode: 0o755 });
+  const words = ['up', '--parts-only', '--home', join(home, 'instance')];
+  const PATH = `${join(home, 'bin')}${delimiter}${process.env['PATH']}`;
+  const launcher = startScript(words, { PATH, JAVA_HOME: '' });
+  await eventually(async () => existsSync(`${asked}-again`), started);
+  process.kill(-launcher.pid!, 'SIGINT');
+  assert.deepEqual(await once(launcher, 'exit'), [130, null]);
+  assert.deepEqual(processesOf(join(home, 'instance')), []);
 });
 
 /** Stands for Maven: a script whose own child goes on writing a while after it was told to end. */

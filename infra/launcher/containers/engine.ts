@@ -102,6 +102,7 @@ export type ComposeRun = {
  */
 export async function compose(run: ComposeRun): Promise<void> {
   const { home, args, settings, profiles = ['*'], signal, show } = run;
+  signal.throwIfAborted();
   const file = join(cloneFolder, 'docker-compose.yml');
   const active = profiles.flatMap((name) => ['--profile', name]);
   const options = ['-p', projectOf(home), '-f', file, '--ansi', 'never', ...active];
