@@ -1,5 +1,5 @@
 import { globSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
   type ClaimStore,
@@ -13,11 +13,11 @@ import { ledgerStoreNamed, ledgerStoreNames } from '@triplock/ledgers';
 const folder = fileURLToPath(new URL('../', import.meta.url));
 
 /**
- * A campaign's files, below e2e/: what `npm test` runs too, long faults, guards taken away, and
- * what begins with a system of an earlier commit.
+ * A campaign's files, from e2e/: what `npm test` runs too, also of providers, long faults, guards
+ * taken away, and what begins with a system of an earlier commit.
  */
 const campaigns = {
-  stores: ['*.test.ts', 'faults/*.test.ts'],
+  stores: ['*.test.ts', 'faults/*.test.ts', '../libs/providers/*/e2e/*.test.ts'],
   faults: ['faults/*.test.ts'],
   restore: ['restore/*.test.ts'],
   sabotage: ['sabotage/*.test.ts'],
@@ -138,7 +138,7 @@ export function chooseFiles(
   // Long storms come last: an emulator grows slow with what they leave behind.
   const paths = new Map(
     globSync([...campaigns[campaign]], { cwd: folder })
-      .map((path) => [basename(path, '.test.ts'), `${folder}${path}`] as const)
+      .map((path) => [basename(path, '.test.ts'), join(folder, path)] as const)
       .sort(([one], [other]) => turnOf(one) - turnOf(other) || one.localeCompare(other)),
   );
   const isShort = campaign === 'stores' && asked.short && asked.only.length === 0;

@@ -61,7 +61,7 @@ const doors: Record<Kind, string> = {
   operator: '@triplock/operator',
   infra: '@triplock/launcher',
   demo: '@triplock/demo',
-  e2e: '@triplock/e2e/storms.ts',
+  e2e: '@triplock/e2e/test',
   'load-tests': '@triplock/load-tests/systems.ts',
 };
 

@@ -25,7 +25,8 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   // The launcher reads what each service declares of itself.
   infra: [...house, 'testing', 'operator', 'service', 'infra'],
   demo: [...house, 'testing', 'infra'],
-  e2e: [...house, 'testing', 'infra', 'demo'],
+  // A provider proves its own promises with what all of them share.
+  e2e: [...house, 'testing', 'infra', 'demo', 'e2e'],
   'load-tests': [...house, 'testing', 'infra', 'demo'],
 };
 

@@ -22,8 +22,8 @@ The promises end to end (e2e) are left to npm test.
   --help
 `;
 
-/** Its tests are the promises, and each brings up a whole system. */
-const promises = '@triplock/e2e';
+/** Projects whose tests are promises, each of which brings up a whole system. */
+const promises = /[/-]e2e$/;
 
 await runCommand({
   name: 'check',
@@ -57,7 +57,7 @@ function chooseTests(changed: readonly string[], without: readonly string[]): Ch
   const tests: string[] = [];
   const leftOut = ['the promises end to end'];
   for (const { project, tests: files } of [...own, ...dependent]) {
-    if (project === promises || without.includes(project)) continue;
+    if (promises.test(project) || without.includes(project)) continue;
     const why = own.some((each) => each.project === project) ? 'changed' : 'reaches what changed';
     report(`tests of ${project}, which ${why}: ${files.length}`);
     tests.push(...files);

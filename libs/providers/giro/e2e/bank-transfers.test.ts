@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
+import { command, insist, killEach, newKey, onTheSystem } from '@triplock/e2e/test';
 import { accounts, bankControl } from '@triplock/provider-giro/test';
 import { eventually, stripeControl } from '@triplock/testing';
-import { killEach } from './storms.ts';
-import { insist, newKey } from './test/partner.ts';
-import { command, onTheSystem } from './test/system.ts';
 
 const transfers = 24;
 
