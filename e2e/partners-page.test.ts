@@ -21,6 +21,11 @@ const snippets = (language: string) =>
     ([, code]) => code!,
   );
 
+/** What its requests charge, at each provider that has a request there. */
+const methods = snippets('bash').flatMap((code) =>
+  [...code.matchAll(/"payment_method": "([^"]+)"/g)].map(([, method]) => method!),
+);
+
 type Language = { tool: string; file: string; build?: string[]; run: string[] };
 
 /** The servers of the page, and how each is run. */
@@ -86,17 +91,19 @@ test('every snippet of the page for partners does what the page says, in each la
     '"balance"',
     '"webhook_secret"',
     '"refunds only"',
-    '"payto://iban/',
+    ...methods.map((method) => `"${method}"`),
   ]) {
     assert.ok(printed.includes(shown), `${shown} is not in ${printed}`);
   }
   assert.ok(!printed.includes('"code"'), printed);
   type List = { data: { id: string; txn_id?: string; payment_method?: string }[] };
   const list = async (path: string) => JSON.parse((await send({ path })).body) as List;
-  // It shows what is posted: the second was accepted a moment ago.
-  const transfer = await eventually(async () =>
-    (await list('/v1/payments')).data.find(({ payment_method: method }) => method !== undefined),
-  );
+  // It shows what is posted: the last was accepted a moment ago.
+  const charged = await eventually(async () => {
+    const { data } = await list('/v1/payments');
+    const found = methods.map((each) => data.find(({ payment_method: method }) => method === each));
+    return found.every((each) => each !== undefined) && found;
+  });
   const endpoints = (await list('/v1/webhook-endpoints')).data;
   assert.equal(endpoints.length, 1, 'the other was deleted');
   // Its server ends with this test: its webhooks would be tried for a day, under later tests.
@@ -141,8 +148,9 @@ test('every snippet of the page for partners does what the page says, in each la
       assert.ok(!output().includes('forged'), output());
     });
   }
-  // The bank settles later. What is told of it needs the endpoint: without, it would wait for one.
-  await eventually(async () =>
-    (await list('/v1/webhook-deliveries')).data.some(({ txn_id: of }) => of === transfer.id),
-  );
+  // Some are settled later. What is told then needs the endpoint: without, it would wait for one.
+  await eventually(async () => {
+    const { data } = await list('/v1/webhook-deliveries');
+    return charged.every(({ id }) => data.some(({ txn_id: of }) => of === id));
+  });
 });

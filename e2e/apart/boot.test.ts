@@ -81,7 +81,7 @@ for (const [service, variables] of required) {
 const hostile: readonly (readonly [RegExp, string])[] = [
   [/^STRIPE_API_KEY$/, 'sk_test_hunter2'],
   [/^STRIPE_API_URL$/, 'https://api.stripe.com.evil.example'],
-  [/^GIRO_API_URL$/, 'http://hunter2'],
+  [/_API_URL$/, 'http://hunter2'],
   [/_EMULATOR_HOST$/, '127.0.0.1:1'],
   [/^ADMIN_HOST$/, '0.0.0.0'],
   [/^REDIS_URL$/, 'redis://:hunter2@redis:6379'],

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { CommandError } from '@triplock/command';
 import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import { statementsIn } from '@triplock/postgres';
-import { filledIn, type GeneratedFile, root } from './marked-parts.ts';
+import { providerNames } from '@triplock/providers';
+import { filledIn, type GeneratedFile, root, sectionsOf } from './marked-parts.ts';
 
 /**
  * The files of which a part is made of what each kind of transaction brings.
@@ -35,6 +36,7 @@ export function filesOfKinds(clone = root): GeneratedFile[] {
     }),
     file('docs/partners.md', {
       'webhooks of kinds': ['', '```json', ...told.flatMap(webhookText), '```', ''],
+      'other ways to pay': ['', ...providerNames.flatMap((name) => waysToPay(clone, name))],
     }),
   ];
 }
@@ -50,6 +52,12 @@ export function metricsOfKinds() {
     }),
     '',
   ];
+}
+
+/** What a provider has to say to partners, a section each; the usual one's is the page's own. */
+function waysToPay(clone: string, provider: string): string[] {
+  const path = join(clone, 'libs/providers', provider, 'partners.md');
+  return existsSync(path) ? sectionsOf(readFileSync(path, 'utf8')) : [];
 }
 
 /** A branch of a CASE by the kind. */

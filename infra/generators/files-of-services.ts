@@ -12,7 +12,7 @@ import {
 } from '@triplock/launcher';
 import type { Watch } from '@triplock/pipeline';
 import { metricsOfKinds } from './files-of-kinds.ts';
-import { filledIn, type GeneratedFile, root } from './marked-parts.ts';
+import { filledIn, type GeneratedFile, root, sectionsOf } from './marked-parts.ts';
 
 /**
  * The files written by hand of which a part is made from what services declare, with that part made
@@ -203,7 +203,7 @@ function alertsOf(clone: string, name: string, part: 'rules' | 'tests'): string[
 function runbooksOf(clone: string, name: string): string[] {
   const text = textOf(clone, name, 'watch/runbooks.md');
   if (text === undefined) return [];
-  return [...text.slice(text.indexOf('## ')).trimEnd().split('\n'), ''];
+  return sectionsOf(text);
 }
 
 /** What of a service's tables left by age, beside what left its inbox. */

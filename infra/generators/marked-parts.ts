@@ -17,6 +17,11 @@ export function filledIn(clone: string) {
   };
 }
 
+/** A page's lines behind its title. */
+export function sectionsOf(text: string): string[] {
+  return [...text.slice(text.indexOf('## ')).trimEnd().split('\n'), ''];
+}
+
 /** Puts lines between the marks of a part, indented as the first mark is. */
 function fill(
   text: string,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { hasCardNumber, namesSecurityCode } from './card-numbers.ts';
+import { hasCardNumber, isIban, namesSecurityCode } from './card-numbers.ts';
 
 /** The networks' published numbers for tests; no account has one. */
 const published = [
@@ -132,6 +132,17 @@ test('accounts, creditors’ references, goods and phones are no card numbers', 
     ...luhnRight(() => `49151${digits(8)}`),
   ]) {
     assert.ok(!hasCardNumber(text), text);
+  }
+});
+
+test('a bank account is known by its country’s length and its check digits, as machines write it', () => {
+  for (const text of ['NO9386011117947', 'MT84MALT011000012345MTLCAST001S', iban('DE', 22)]) {
+    assert.ok(isIban(text), text);
+    const [first, second] = [text[2]!, text[3]!];
+    const otherDigit = `${(Number(second) + 1) % 10}`;
+    const wrong = [text.slice(0, -1), `${text}0`, `XX${text.slice(2)}`, text.toLowerCase(), ''];
+    wrong.push(`${text.slice(0, 2)}${first}${otherDigit}${text.slice(4)}`, inFours(text));
+    for (const each of wrong) assert.ok(!isIban(each), each);
   }
 });
 

@@ -118,7 +118,7 @@ export const currency = Type.Unsafe<string>({
 export const paymentMethod = Type.String({
   pattern: '^(pm_[A-Za-z0-9_]{1,252}|[a-z]{2,16}://[A-Za-z0-9/._-]{1,230})$',
   description:
-    'the id of a payment method at the provider, `pm_…`, or the account that pays, `payto://iban/…`',
+    'how it is paid: an id that the provider gave, `pm_…`, or a URI that names an account',
 });
 
 /** When a card's money is taken. */
