@@ -349,7 +349,7 @@ test('a kind that lacks what it brings is told which file', (t) => {
   const clone = mkdtempSync(join(tmpdir(), 'triplock-generated-'));
   t.after(() => rmSync(clone, { recursive: true }));
   for (const { path } of filesOfKinds()) cpSync(join(root, path), join(clone, path));
-  for (const folder of ['services/auditor/kinds', 'libs/contracts/kinds']) {
+  for (const folder of ['services/auditor/kinds', 'libs/contracts/kinds', 'libs/providers']) {
     cpSync(join(root, folder), join(clone, folder), { recursive: true });
   }
   for (const { path, text } of filesOfKinds(clone)) {
@@ -405,8 +405,41 @@ export const first = used.name;
   );
   tree.write('infra/launcher/package.json', JSON.stringify({ name: 'launcher', dependencies }));
   tree.write('docs/operating.md', '| [loyalty](../services/loyalty/config.ts) | counts |\n');
+  for (const name of ['card', 'wire']) {
+    tree.write(
+      `libs/providers/${name}/package.json`,
+      JSON.stringify({ name: `@triplock/provider-${name}` }),
+    );
+    tree.write(
+      `libs/providers/${name}/e2e/package.json`,
+      JSON.stringify({ name: `@triplock/${name}-e2e` }),
+    );
+  }
+  tree.write(
+    'libs/providers/providers/providers.ts',
+    `${['card', 'wire']
+      .map((name) => `import { ${name}Provider } from '${`@triplock/provider-${name}`}';\n`)
+      .join('')}
+const listed = {
+  card: cardProvider,
+  wire: wireProvider,
+} as const;
+export const names = Object.keys(listed);
+`,
+  );
+  tree.write('docs/failures.md', mentions.join('\n'));
   return tree;
 }
+
+/** Rows that name files of a provider, of that alone, beside others, and in a sentence. */
+const mentions = [
+  '| it is slow | a breaker | `libs/providers/wire/e2e/slow.test.ts`, `e2e/cards.test.ts` |',
+  '| it is away | a breaker | `e2e/cards.test.ts`; [wires](../libs/providers/wire/wire.test.ts) |',
+  '| it returns | told late | `libs/providers/wire/wire.test.ts`, `libs/providers/wire/a.test.ts` |',
+  '| it charges | once \\| no | `libs/providers/wires/wire.test.ts` |',
+  '| it differs | like `libs/providers/wire/wire.ts` | `e2e/cards.test.ts` |',
+  '',
+];
 
 test('a piece goes with its folder, its line and its name among packages', async () => {
   const tree = withPieces();
@@ -419,12 +452,28 @@ test('a piece goes with its folder, its line and its name among packages', async
   assert.equal(tree.read('docs/operating.md', 'utf8'), '');
 });
 
+test('a provider goes with what is in its folder, and tables name none of its files', async () => {
+  const tree = withPieces();
+  await remove(tree, { name: 'wire' });
+  assert.ok(!tree.exists('libs/providers/wire'));
+  assert.doesNotMatch(tree.read('libs/providers/providers/providers.ts', 'utf8')!, /wire/);
+  const [slow, away, , others, inProse] = mentions;
+  assert.deepEqual(tree.read('docs/failures.md', 'utf8')!.split('\n'), [
+    slow!.replace('`libs/providers/wire/e2e/slow.test.ts`, ', ''),
+    away!.replace('; [wires](../libs/providers/wire/wire.test.ts)', ''),
+    others,
+    inProse,
+    '',
+  ]);
+});
+
 test('what is a guard, used beside its list, or not there, stays, and nothing is changed', async () => {
   const refusals = {
     guard: /'guard' is a guard of the pipeline/,
     teller: /'teller' is a guard of the pipeline/,
     used: /'used' is used beside its list: take it out of infra\/launcher\/services\.ts/,
-    other: /there is no 'other' to take out: there is guard, loyalty, teller, used/,
+    card: /'card' is who a system charges at unless PROVIDERS names another/,
+    other: /there is no 'other' to take out: there is card, guard, loyalty, teller, used, wire/,
   };
   for (const [name, message] of Object.entries(refusals)) {
     const tree = withPieces();

@@ -41,6 +41,14 @@ export function addToList(
   );
 }
 
+/** The names of a list's members, in its order; none where it is not there. */
+export function membersOf(tree: Tree, { file, constant }: List): string[] {
+  const text = tree.read(file, 'utf8') ?? '';
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
+  const members = listIn(source, constant) ?? [];
+  return members.map((each) => (ts.isPropertyAssignment(each) ? each.name : each).getText());
+}
+
 /** The members of a constant that is an array or an object, whatever types are said of it. */
 function listIn(source: ts.SourceFile, constant: string): ts.NodeArray<ts.Node> | undefined {
   const declared = source.statements

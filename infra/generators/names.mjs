@@ -58,17 +58,15 @@ export function refusalOf(kind, name, paths) {
   return takenNames(paths).has(name) ? `'${name}' is taken: take another name` : undefined;
 }
 
-/** Services, and stores of claims and ledgers: what one imports by a line of a list alone. */
+/** Services, stores of claims and ledgers, and providers: what one line of a list imports. */
+const pieces = [
+  /^services\/([^/]+)\/service\.ts$/,
+  /^libs\/stores\/((?:claims|ledger)-[^/]+)\/package\.json$/,
+  /^libs\/providers\/(?!providers\/)([^/]+)\/package\.json$/,
+];
+
 function removable(paths) {
-  return paths
-    .flatMap((path) => {
-      const [, service, store] =
-        /^(?:services\/([^/]+)\/service\.ts|libs\/stores\/((?:claims|ledger)-[^/]+)\/package\.json)$/.exec(
-          path,
-        ) ?? [];
-      return service ?? store ?? [];
-    })
-    .sort();
+  return paths.flatMap((path) => pieces.flatMap((piece) => piece.exec(path)?.[1] ?? [])).sort();
 }
 
 /** Every word that a file or folder here is named by. */

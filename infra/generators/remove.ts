@@ -1,21 +1,31 @@
+import { posix } from 'node:path';
 import { formatFiles, readJson, updateJson, type GeneratorCallback, type Tree } from '@nx/devkit';
+import { membersOf } from './lists.ts';
 import { pathsOf, RefusedName, refuseName } from './names.ts';
 import { settle } from './service.ts';
 
+const providers = { file: 'libs/providers/providers/providers.ts', constant: 'listed' };
+
 /**
- * Takes a service or a store out: its folder, its line in the list that imports it, its name among
- * packages, and its row in the manual. What is made of the lists is made anew.
+ * Takes a service, a store or a provider out: its folder, its line in the list that imports it, its
+ * name among packages, and its files in the tables of documents. What is made of the lists is made
+ * anew.
  *
- * @throws RefusedName when there is none of that name, or somebody beside a list imports it;
- * nothing is changed then.
+ * @throws RefusedName when there is none of that name, the system does not stand without it, or
+ * somebody beside a list imports it; nothing is changed then.
  */
 export async function remove(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
   refuseName(tree, 'remove', name);
-  const folder = ['services', 'libs/stores']
+  const folder = ['services', 'libs/stores', 'libs/providers']
     .map((parent) => `${parent}/${name}`)
     .find((each) => tree.isFile(`${each}/package.json`))!;
   if (isGuard(tree, folder)) {
     throw new RefusedName(`'${name}' is a guard of the pipeline, which does not stand without it`);
+  }
+  if (folder.startsWith('libs/providers/') && membersOf(tree, providers)[0] === name) {
+    throw new RefusedName(
+      `'${name}' is who a system charges at unless PROVIDERS names another: it stays while it is the first in ${providers.file}`,
+    );
   }
   const { name: packageName } = readJson<{ name: string }>(tree, `${folder}/package.json`);
   const others = pathsOf(tree).filter((path) => !path.startsWith(`${folder}/`));
@@ -32,7 +42,11 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
   for (const path of others.filter((each) => each.endsWith('package.json'))) {
     dropDependency(tree, path, packageName);
   }
-  for (const path of others.filter((each) => each.endsWith('.md'))) dropRow(tree, path, name);
+  for (const path of others.filter((each) => each.endsWith('.md'))) {
+    const text = tree.read(path, 'utf8')!;
+    const rest = withoutFilesOf(folder, { path, text });
+    if (rest !== text) tree.write(path, rest);
+  }
   tree.delete(folder);
   await formatFiles(tree);
   return () => {
@@ -85,9 +99,25 @@ function dropDependency(tree: Tree, path: string, packageName: string): void {
   });
 }
 
-/** A table's row about it begins with a link to its folder. */
-function dropRow(tree: Tree, path: string, name: string): void {
-  const text = tree.read(path, 'utf8')!;
-  const row = new RegExp(`^\\| \\[${name}\\]\\([^)]*/${name}/.*\\n`, 'gm');
-  if (row.test(text)) tree.write(path, text.replaceAll(row, ''));
+/**
+ * A document whose tables name no file of a folder any more: a row goes with the only ones that it
+ * names in a cell. Prose is left to people.
+ */
+function withoutFilesOf(folder: string, { path, text }: { path: string; text: string }): string {
+  const here = posix.dirname(path);
+  const isIts = (item: string) => {
+    const [, link, inCode] = /^(?:\[[^\]]*\]\(([^)#]+)[^)]*\)|`([\w./-]+)`)$/.exec(item) ?? [];
+    const named = link === undefined ? inCode : posix.join(here, link);
+    return named !== undefined && `${named}/`.startsWith(`${folder}/`);
+  };
+  return text.replaceAll(/^\|.*\n/gm, (row) => {
+    const cells = row.split(/(?<!\\)\|/).map((cell) => {
+      const items = cell.trim().split(/(?<=[,;]) /);
+      const bare = items.map((item) => item.replace(/[,;]$/, ''));
+      if (!bare.some(isIts)) return cell;
+      const kept = items.filter((_, nth) => !isIts(bare[nth]!));
+      return kept.length === 0 ? undefined : ` ${kept.join(' ').replace(/[,;]$/, '')} `;
+    });
+    return cells.includes(undefined) ? '' : cells.join('|');
+  });
 }
