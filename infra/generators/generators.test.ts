@@ -427,6 +427,17 @@ const listed = {
 export const names = Object.keys(listed);
 `,
   );
+  tree.write(
+    'package-lock.json',
+    JSON.stringify({
+      packages: {
+        'libs/providers/wire': { name: '@triplock/provider-wire' },
+        'libs/providers/wire/e2e': { name: '@triplock/wire-e2e' },
+        'node_modules/@triplock/wire-e2e': { resolved: 'libs/providers/wire/e2e', link: true },
+        'node_modules/wires': { resolved: 'https://registry.npmjs.org/wires/-/wires-1.0.0.tgz' },
+      },
+    }),
+  );
   tree.write('docs/failures.md', mentions.join('\n'));
   return tree;
 }
@@ -457,6 +468,8 @@ test('a provider goes with what is in its folder, and tables name none of its fi
   await remove(tree, { name: 'wire' });
   assert.ok(!tree.exists('libs/providers/wire'));
   assert.doesNotMatch(tree.read('libs/providers/providers/providers.ts', 'utf8')!, /wire/);
+  const { packages } = JSON.parse(tree.read('package-lock.json', 'utf8')!) as { packages: object };
+  assert.deepEqual(Object.keys(packages), ['node_modules/wires']);
   const [slow, away, , others, inProse] = mentions;
   assert.deepEqual(tree.read('docs/failures.md', 'utf8')!.split('\n'), [
     slow!.replace('`libs/providers/wire/e2e/slow.test.ts`, ', ''),

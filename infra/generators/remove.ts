@@ -47,6 +47,7 @@ export async function remove(tree: Tree, { name }: { name: string }): Promise<Ge
     const rest = withoutFilesOf(folder, { path, text });
     if (rest !== text) tree.write(path, rest);
   }
+  dropFromLock(tree, folder);
   tree.delete(folder);
   await formatFiles(tree);
   return () => {
@@ -96,6 +97,19 @@ function dropDependency(tree: Tree, path: string, packageName: string): void {
   updateJson<Package>(tree, path, (json) => {
     for (const kind of ['dependencies', 'devDependencies']) delete json[kind]?.[packageName];
     return json;
+  });
+}
+
+/** Of packages within a package that is gone, npm (11.19) keeps what it calls extraneous. */
+function dropFromLock(tree: Tree, folder: string): void {
+  if (!tree.exists('package-lock.json')) return;
+  type Lock = { packages: Record<string, { resolved?: string }> };
+  updateJson<Lock>(tree, 'package-lock.json', (lock) => {
+    const isIts = (path: string) => `${path}/`.startsWith(`${folder}/`);
+    const kept = Object.entries(lock.packages).filter(
+      ([path, { resolved = path }]) => !isIts(path) && !isIts(resolved),
+    );
+    return { ...lock, packages: Object.fromEntries(kept) };
   });
 }
 
