@@ -49,7 +49,7 @@ export type Stage = {
 export type Shown =
   | { rateOf: string; by: string }
   | { timesOf: string; by: string }
-  | { greatestOf: string; as: string }
+  | { greatestOf: string; as: string; by?: string }
   | { sumOf: string; as: string };
 
 /** A panel of a dashboard. */
@@ -79,8 +79,26 @@ export type Hop = {
   beneath?: { says: string; rate: string; waiting: string; oldest: string; parked: string };
 };
 
+/** What a service brings for the dashboards. */
+export type Panels = {
+  /** In titles. */
+  title: string;
+  /** How often, how many in vain and how long: of what, and the histogram of it. */
+  duration: { of: string; metric: string };
+  /** What left by age: the metric, by one of its labels. */
+  reaped: { metric: string; by: string; legend: string };
+  /** The stages in which a payment waits there, where its partner waits for them. */
+  stages?: readonly Stage[];
+  /** Numbers beside what guard 3 caught. */
+  numbers?: readonly WatchPanel[];
+  /** A row of lines of its own, on guard 3's dashboard. */
+  row?: { title: string; panels: readonly WatchPanel[] };
+};
+
 /** What a service on the way tells, and its hop. */
 export type Way = {
+  /** Of one that guard 3 has to do with. */
+  panels?: Panels;
   /** Figures of its own, by the names that the console's API has for them. */
   counters: Readonly<Record<string, readonly CounterSource[]>>;
   gauges: Readonly<Record<string, GaugeSource>>;
@@ -89,21 +107,7 @@ export type Way = {
 
 /** How a consumer of events is shown to people. */
 export type Watch = Way & {
-  /** On the dashboards. */
-  panels: {
-    /** In titles. */
-    title: string;
-    /** How often, how many in vain and how long: of what, and the histogram of it. */
-    duration: { of: string; metric: string };
-    /** What left by age, by a label of `<prefix>reaped_total`. */
-    reaped: { by: string; legend: string };
-    /** The stages in which a payment waits there, where its partner waits for them. */
-    stages?: readonly Stage[];
-    /** Numbers beside what guard 3 caught. */
-    numbers?: readonly WatchPanel[];
-    /** A row of lines of its own, under guard 3's. */
-    row?: { title: string; panels: readonly WatchPanel[] };
-  };
+  panels: Panels;
   /** In docs/operating.md: what it cannot start without, and what to look at as well. */
   manual: { needs: string; lookAt: string };
   /** Metrics that not every consumer has, as docs/observability.md tells of them. */

@@ -1,11 +1,15 @@
 import { greatest, halfAndMost, lines, numbers, rate, type Dashboard } from './dashboard.ts';
-import { linesOf, numbersOf, watchedConsumers } from './watched-consumers.ts';
+import {
+  brought,
+  broughtBefore,
+  broughtByConsumers,
+  consumers,
+  numbersOf,
+  rowsOf,
+} from './watched.ts';
 
 /** Whoever receives events; the auditor admits none by an inbox, and sees every copy. */
-const receivers = [
-  ...watchedConsumers.map(({ prefix, panels }) => ({ prefix, name: panels.title })),
-  { prefix: 'triplock_auditor', name: 'Auditor' },
-];
+const receivers = [...consumers, { prefix: 'triplock_auditor', name: 'Auditor' }];
 
 /** Guard 3: outbox and inboxes, and what consumers make of the events. */
 export const guard3: Dashboard = {
@@ -27,68 +31,10 @@ export const guard3: Dashboard = {
             },
           ],
         }),
-        ...watchedConsumers.flatMap(({ panels }) => (panels.numbers ?? []).map(numbersOf)),
-        numbers({
-          title: 'Buckets leased',
-          description: '64 in all while a dispatcher lives, shared among them.',
-          unit: 'short',
-          queries: [greatest('triplock_dispatcher_leases', '{{instance}}', 'instance')],
-        }),
+        ...brought.flatMap((panels) => (panels.numbers ?? []).map(numbersOf)),
       ],
     },
-    {
-      title: 'Outbox',
-      panels: [
-        lines({
-          title: 'Events waiting',
-          description:
-            'Events that are not published yet, counted up to 10 000; held ones are parked or stand behind a parked one, until a redrive. Every dispatcher counts the whole outbox.',
-          unit: 'short',
-          queries: [
-            greatest('triplock_outbox_pending_rows', 'events'),
-            greatest('triplock_outbox_held_rows', 'held'),
-          ],
-        }),
-        lines({
-          title: 'Oldest event waiting',
-          description: 'How long the oldest of them has waited.',
-          unit: 's',
-          queries: [greatest('triplock_outbox_oldest_seconds', 'oldest')],
-        }),
-        lines({
-          title: 'Published',
-          description:
-            'Events, by outcome of publishing. unknown is tried again; parked needs a person.',
-          unit: 'reqps',
-          queries: [rate('triplock_dispatcher_events_total', { by: 'outcome' })],
-        }),
-        lines({
-          title: 'Time of a publish',
-          description: 'Time until Pub/Sub acknowledged the events of one bucket.',
-          unit: 's',
-          queries: halfAndMost('triplock_dispatcher_publish_seconds', { by: 'outcome' }),
-        }),
-        lines({
-          title: 'Published under a lost lease',
-          description:
-            'Events that the next owner of the bucket publishes again: copies that the inboxes catch.',
-          unit: 'reqps',
-          queries: [rate('triplock_dispatcher_unmarked_total', { by: 'instance' })],
-        }),
-        lines({
-          title: 'Left by age',
-          description: 'Rows per second that reapers removed from outbox, inboxes and deliveries.',
-          unit: 'reqps',
-          queries: [
-            { ...rate('triplock_outbox_reaped_total', { by: 'service' }), legend: 'outbox' },
-            ...watchedConsumers.map(({ prefix, panels: { reaped } }) => ({
-              ...rate(`${prefix}_reaped_total`, { by: reaped.by }),
-              legend: reaped.legend,
-            })),
-          ],
-        }),
-      ],
-    },
+    ...rowsOf(broughtBefore),
     {
       title: 'Inboxes',
       panels: [
@@ -133,10 +79,17 @@ export const guard3: Dashboard = {
             legend: `${name}: {{reason}}`,
           })),
         }),
+        lines({
+          title: 'Left by age',
+          description: 'Rows per second that reapers removed from outbox, inboxes and deliveries.',
+          unit: 'reqps',
+          queries: brought.map(({ reaped: { metric, by, legend } }) => ({
+            ...rate(metric, { by }),
+            legend,
+          })),
+        }),
       ],
     },
-    ...watchedConsumers.flatMap(({ panels: { row } }) =>
-      row === undefined ? [] : { title: row.title, panels: row.panels.map(linesOf) },
-    ),
+    ...rowsOf(broughtByConsumers),
   ],
 };

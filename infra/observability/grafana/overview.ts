@@ -1,5 +1,5 @@
 import { greatest, halfAndMost, lines, numbers, rate, table, type Dashboard } from './dashboard.ts';
-import { chartedStages, watchedConsumers } from './watched-consumers.ts';
+import { brought, chartedStages } from './watched.ts';
 
 /** Is all well, and if not, where. */
 export const overview: Dashboard = {
@@ -74,10 +74,6 @@ export const overview: Dashboard = {
               expr: 'sum(rate(triplock_worker_records_total{outcome!="already-recorded"}[$__rate_interval]))',
               legend: 'posted',
             },
-            {
-              expr: 'sum(rate(triplock_dispatcher_events_total{outcome="published"}[$__rate_interval]))',
-              legend: 'published',
-            },
             ...chartedStages.map(({ passes, passed }) => ({
               expr: `sum(rate(${passes}[$__rate_interval]))`,
               legend: passed,
@@ -91,7 +87,6 @@ export const overview: Dashboard = {
           unit: 's',
           queries: [
             greatest('triplock_accepted_oldest_unread_seconds', 'accepted, not in the ledger'),
-            greatest('triplock_outbox_oldest_seconds', 'settled, not published'),
             ...chartedStages.map(({ age, waits }) => greatest(age, waits)),
           ],
         }),
@@ -132,10 +127,7 @@ export const overview: Dashboard = {
           queries: halfAndMost('triplock_gateway_request_seconds', { only: 'method="POST"' }),
         }),
         ...red('Worker', 'batches of a partition', 'triplock_worker_batch_seconds'),
-        ...red('Dispatcher', 'publishes of a bucket', 'triplock_dispatcher_publish_seconds'),
-        ...watchedConsumers.flatMap(({ panels: { title, duration } }) =>
-          red(title, duration.of, duration.metric),
-        ),
+        ...brought.flatMap(({ title, duration }) => red(title, duration.of, duration.metric)),
         ...red('Auditor', 'events', 'triplock_auditor_handle_seconds'),
         table({
           title: 'Auditor: duration by check',

@@ -7,7 +7,7 @@ import {
   type Dashboard,
   type Panel,
 } from './dashboard.ts';
-import { chartedStages, stagesOfConsumers } from './watched-consumers.ts';
+import { chartedStages, stages } from './watched.ts';
 
 const steps = `
 1. Give the id (\`txn_id\`, the id of the API) above: the trace store is searched for it below.
@@ -55,13 +55,7 @@ export const whereIsMyPayment: Dashboard = {
           count: 'triplock_audit_waiting{check="card-unfinished"}',
           age: 'triplock_audit_waiting_oldest_seconds{check="card-unfinished"}',
         }),
-        ...stage('3. Final, not published', 'in the outbox, for a dispatcher', {
-          count: 'triplock_outbox_pending_rows',
-          age: 'triplock_outbox_oldest_seconds',
-        }),
-        ...stagesOfConsumers.flatMap(({ title, where, count, age }) =>
-          stage(title, where, { count, age }),
-        ),
+        ...stages.flatMap(({ title, where, count, age }) => stage(title, where, { count, age })),
       ],
     },
     {
@@ -78,7 +72,6 @@ export const whereIsMyPayment: Dashboard = {
               expr: 'max(triplock_audit_in_flight_oldest_seconds{check="ledger-unfinished"})',
               legend: '2. posted',
             },
-            greatest('triplock_outbox_oldest_seconds', '3. final'),
             ...chartedStages.map(({ age, as }) => greatest(age, as)),
           ],
         }),

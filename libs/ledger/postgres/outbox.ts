@@ -27,7 +27,7 @@ const sql = loadStatements(import.meta.url, 'outbox.sql', [
 /** Enough that a few busy buckets among idle ones need no round of their own per row. */
 const perBucketMin = 16;
 
-/** The outbox in PostgreSQL, as the role `triplock_dispatcher`. Closing it closes the pool. */
+/** The outbox in PostgreSQL, as the role of whoever publishes it. Closing it closes the pool. */
 export function openPostgresOutbox(database: Database): Outbox {
   return {
     leaseBuckets: async ({ owner, leaseMs }) =>

@@ -5,7 +5,7 @@ export const watch = {
   panels: {
     title: 'Notifier',
     duration: { of: 'webhook attempts', metric: 'triplock_webhook_attempt_seconds' },
-    reaped: { by: 'what', legend: 'notifier: {{what}}' },
+    reaped: { metric: 'triplock_notifier_reaped_total', by: 'what', legend: 'notifier: {{what}}' },
     stages: [
       {
         title: '4. Published, not admitted',

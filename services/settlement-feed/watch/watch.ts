@@ -5,7 +5,11 @@ export const watch = {
   panels: {
     title: 'Settlement feed',
     duration: { of: 'events', metric: 'triplock_settlement_handle_seconds' },
-    reaped: { by: 'service', legend: 'settlement: inbox' },
+    reaped: {
+      metric: 'triplock_settlement_reaped_total',
+      by: 'service',
+      legend: 'settlement: inbox',
+    },
   },
   counters: { settled: [['triplock_settlement_events_total', 'applied']] },
   gauges: {
