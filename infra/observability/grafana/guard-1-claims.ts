@@ -1,3 +1,4 @@
+import { transactionKinds, type TransactionKind } from '@triplock/payments';
 import { greatest, halfAndMost, lines, numbers, rate, type Dashboard } from './dashboard.ts';
 
 /** Guard 1: the claim, in the gateway. */
@@ -48,22 +49,18 @@ export const guard1: Dashboard = {
     {
       title: 'Requests',
       panels: [
-        lines({
-          title: 'Payments',
-          description:
-            'accepted and replayed are 202, reused is 422, in-flight 409, cold and unavailable 503; refused never got so far.',
-          unit: 'reqps',
-          queries: [rate('triplock_gateway_payments_total', { by: 'outcome' })],
-        }),
-        lines({
-          title: 'Refunds',
-          description: 'The same of refunds.',
-          unit: 'reqps',
-          queries: [rate('triplock_gateway_refunds_total', { by: 'outcome' })],
-        }),
+        ...transactionKinds.map((kind) =>
+          lines({
+            title: titleOf(kind),
+            description:
+              'accepted and replayed are 202, reused is 422, in-flight 409, cold and unavailable 503; refused never got so far.',
+            unit: 'reqps',
+            queries: [rate(`triplock_gateway_${kind}s_total`, { by: 'outcome' })],
+          }),
+        ),
         lines({
           title: 'Reads and lists',
-          description: 'GETs of one payment or refund, and pages of them.',
+          description: 'GETs of one transaction, and pages of them.',
           unit: 'reqps',
           queries: [
             rate('triplock_gateway_reads_total', { by: 'outcome' }),
@@ -99,3 +96,7 @@ export const guard1: Dashboard = {
     },
   ],
 };
+
+function titleOf(kind: TransactionKind): string {
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}s`;
+}

@@ -1,3 +1,4 @@
+import { countersOfServices } from '@triplock/pipeline';
 import { greatest, halfAndMost, lines, numbers, rate, table, type Dashboard } from './dashboard.ts';
 import { brought, chartedStages } from './watched.ts';
 
@@ -67,7 +68,7 @@ export const overview: Dashboard = {
           unit: 'reqps',
           queries: [
             {
-              expr: 'sum(rate(triplock_gateway_payments_total{outcome="accepted"}[$__rate_interval])) + sum(rate(triplock_gateway_refunds_total{outcome="accepted"}[$__rate_interval]))',
+              expr: countersOfServices.accepted.map(passed).join(' + '),
               legend: 'accepted',
             },
             {
@@ -181,6 +182,11 @@ export const overview: Dashboard = {
     },
   ],
 };
+
+/** How many a second, of a figure that counts one value of a metric. */
+function passed([metric, value]: readonly [metric: string, value: string]): string {
+  return `sum(rate(${metric}{outcome="${value}"}[$__rate_interval]))`;
+}
 
 /** Rate and errors by outcome, and the duration of all. */
 function red(service: string, what: string, histogram: string) {
