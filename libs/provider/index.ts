@@ -1,4 +1,5 @@
 export * from './circuit-breaker.ts';
 export * from './declaration.ts';
+export * from './failures.ts';
 export * from './provider-journal.ts';
 export * from './provider.ts';

@@ -1,4 +1,5 @@
 import type { PartnerId, TxnId } from '@triplock/payments';
+import { ProviderError } from './provider.ts';
 
 /** What a provider keeps a journal of. */
 export const journalKinds = ['intent', 'charge', 'refund', 'dispute'] as const;
@@ -54,6 +55,27 @@ export type JournalPage =
       next?: string;
     }
   | { outcome: 'unknown-cursor' };
+
+/**
+ * Where the page behind one begins; nothing where that was the last.
+ *
+ * @throws ProviderError for one of which more follows and nobody can say from where: taken for the
+ * last it would leave out the rest, which then seems to be missing at the provider.
+ */
+export function nextPage({
+  after,
+  more,
+  last,
+}: {
+  after: string | undefined;
+  more: boolean;
+  /** The id of the last object on the page. */
+  last: string | undefined;
+}): string | undefined {
+  if (!more) return undefined;
+  if (last === undefined || last === after) throw new ProviderError({ type: 'endless_list' });
+  return last;
+}
 
 /**
  * The provider's own account of what happened, only read: what the ledger's charges and refunds are

@@ -71,25 +71,40 @@ async function wholeBody(response: IncomingMessage): Promise<unknown> {
 }
 
 /**
- * 2xx, 404, 409 and 422 say what became of this request. A token that is not taken, a call that is
- * not understood, a limit and any trouble say nothing about the payment.
+ * 2xx, 404, 409 and 422 say what became of this request, where they say it as the bank does. A
+ * token that is not taken, a call that is not understood, a path that there is not, a limit and any
+ * trouble say nothing about the payment.
  */
 function sorted({ statusCode = 0, headers }: IncomingMessage, body: unknown): BankAnswer | Unknown {
-  const isObject = typeof body === 'object' && body !== null && !Array.isArray(body);
-  const isAbout = (statusCode >= 200 && statusCode < 300) || [404, 409, 422].includes(statusCode);
-  if (isAbout && isObject) {
-    return { outcome: 'answered', status: statusCode, body: body as BankAnswer['body'] };
+  if (isObject(body) && isAbout(statusCode, body)) {
+    return { outcome: 'answered', status: statusCode, body };
   }
   const seconds = Number(headers['retry-after']);
-  const isOurs = statusCode >= 400 && statusCode < 500 && statusCode !== 429;
+  const isRefused = statusCode >= 400 && statusCode < 500 && statusCode !== 429;
   return {
     outcome: 'unknown',
     error: new ProviderError({ type: 'bank_error', statusCode }),
     kept: false,
     sent: true,
     ...(seconds > 0 && { retryAfterMs: seconds * 1_000 }),
-    ...(isOurs && !isAbout && { untilMended: true }),
+    ...(isRefused && { untilMended: true }),
   };
+}
+
+const isObject = (body: unknown): body is BankAnswer['body'] =>
+  typeof body === 'object' && body !== null && !Array.isArray(body);
+
+function isAbout(status: number, { code }: BankAnswer['body']): boolean {
+  switch (status) {
+    case 404:
+      return code === 'not_found';
+    case 409:
+      return true;
+    case 422:
+      return typeof code === 'string' && code !== '';
+    default:
+      return status >= 200 && status < 300;
+  }
 }
 
 /** What is known of a call after an error: it may have been carried out. Nothing of it is kept. */

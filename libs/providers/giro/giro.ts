@@ -1,18 +1,19 @@
 import type { Failure } from '@triplock/payments';
-import type {
-  CaptureOutcome,
-  CreateOutcome,
-  ForgottenCharge,
-  FoundIntent,
-  IntentOutcome,
-  IntentQuery,
-  IntentRequest,
-  ListedRefund,
-  ListedRefunds,
-  Provider,
-  RefundAtProvider,
-  RefundRequest,
-  Unknown,
+import {
+  failureOf,
+  type CaptureOutcome,
+  type CreateOutcome,
+  type ForgottenCharge,
+  type FoundIntent,
+  type IntentOutcome,
+  type IntentQuery,
+  type IntentRequest,
+  type ListedRefund,
+  type ListedRefunds,
+  type Provider,
+  type RefundAtProvider,
+  type RefundRequest,
+  type Unknown,
 } from '@triplock/provider';
 import {
   openBank,
@@ -79,6 +80,7 @@ async function find(bank: Bank, { txnId, money }: ForgottenCharge): Promise<Foun
   if (answer.outcome === 'unknown') return answer;
   if (answer.status === 404) return { outcome: 'none' };
   if (isAbout(answer.body, { intentId, money })) return { outcome: 'found', intentId };
+  // The same id for another amount: whoever made that has to be found.
   return { ...nonsense(answer), untilMended: true };
 }
 
@@ -105,10 +107,7 @@ function notHeld(seen: IntentOutcome): CaptureOutcome {
 
 function stateOf(answer: BankAnswer | Unknown, asked: IntentQuery): IntentOutcome {
   if (answer.outcome === 'unknown') return answer;
-  if (!isAbout(answer.body, asked)) {
-    // An intent of ours that the bank does not know: no call will come to an end by itself.
-    return answer.status === 404 ? { ...nonsense(answer), untilMended: true } : nonsense(answer);
-  }
+  if (!isAbout(answer.body, asked)) return nonsense(answer);
   const { status, booking, amount, reason } = answer.body;
   switch (status) {
     case 'prepared':
@@ -138,7 +137,7 @@ const returns: Readonly<Record<string, Failure>> = {
 function whyReturned(reason: string): Failure {
   const known = returns[reason];
   if (known !== undefined) return known;
-  return { code: `returned_${reason.toLowerCase()}`, message: `The bank returned it: ${reason}.` };
+  return failureOf(`returned_${reason.toLowerCase()}`, `The bank returned it: ${reason}.`);
 }
 
 async function giveBack(bank: Bank, request: RefundRequest): Promise<RefundAtProvider> {
@@ -182,12 +181,14 @@ function refundIn(
 
 async function listRefunds(
   bank: Bank,
-  { intentId }: Pick<IntentQuery, 'intentId'>,
+  { intentId, money }: Pick<IntentQuery, 'intentId' | 'money'>,
 ): Promise<ListedRefunds> {
   const answer = await bank({ method: 'GET', path: `/transfers/${intentId}/refunds` });
   if (answer.outcome === 'unknown') return answer;
   const { data } = answer.body;
-  if (!Array.isArray(data) || !data.every(isRefund)) return nonsense(answer);
+  const isOfTransfer = (each: unknown): each is BankRefund =>
+    isRefund(each) && each.transfer === intentId && each.currency === money.currency;
+  if (!Array.isArray(data) || !data.every(isOfTransfer)) return nonsense(answer);
   return { outcome: 'listed', refunds: data.flatMap(listed) };
 }
 
@@ -209,17 +210,16 @@ function isAbout(
   );
 }
 
-const lengthMax = 255;
-
 /** Why the bank refused this very request: asking again will never help. */
 function failureIn({ body: { code, message } }: BankAnswer): Failure {
-  const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
-  return {
-    code: isText(code) ? code.slice(0, lengthMax) : 'refused',
-    message: isText(message) ? message.slice(0, lengthMax) : 'The bank refused it.',
-  };
+  return failureOf(code, message || 'The bank refused it.');
 }
 
+/**
+ * An answer about something else. Where the bank knows nothing of ours, or has the id otherwise, no
+ * call comes to an end by itself.
+ */
 function nonsense({ status }: BankAnswer): Unknown {
-  return unknownBecause(new Error(`the bank answered ${status} with something else`));
+  const unknown = unknownBecause(new Error(`the bank answered ${status} with something else`));
+  return status === 404 || status === 409 ? { ...unknown, untilMended: true } : unknown;
 }

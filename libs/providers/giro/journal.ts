@@ -1,7 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { PartnerId } from '@triplock/payments';
+import type { PartnerId, TxnId } from '@triplock/payments';
 import {
+  nextPage,
   ProviderError,
+  storableText,
   type JournalKind,
   type JournalPage,
   type JournalQuery,
@@ -53,9 +55,9 @@ async function list(
   const { status, body } = await ask(`/${lists[kind]}?${query.toString()}`);
   if (status === 404 && after !== undefined) return { outcome: 'unknown-cursor' };
   const { data, more } = body;
-  if (status !== 200 || !Array.isArray(data)) throw nonsense(status);
+  if (status !== 200 || !Array.isArray(data) || typeof more !== 'boolean') throw nonsense(status);
   const rows = data.map((each: unknown) => rowOf(kind, each));
-  const next = more === true ? rows.at(-1)?.id : undefined;
+  const next = nextPage({ after, more, last: rows.at(-1)?.id });
   return { outcome: 'page', rows, ...(next === undefined ? {} : { next }) };
 }
 
@@ -73,18 +75,18 @@ function rowOf(kind: Kind, value: unknown): JournalRow {
     case 'intent': {
       if (!isTransfer(value)) throw nonsense(200);
       const waits = value.status === 'released' ? ({ waitsFor: 'bank' } as const) : {};
-      return { ...common(value, value.id), kind, status: intentStatuses[value.status], ...waits };
+      const row = common(value, value.id, transactionOf(value.id));
+      return { ...row, kind, status: intentStatuses[value.status], ...waits };
     }
-    case 'charge':
+    case 'charge': {
       if (!isBooking(value)) throw nonsense(200);
-      return { ...common(value, value.transfer), kind, status: chargeStatuses[value.status] };
+      const row = common(value, value.transfer, transactionOf(value.transfer));
+      return { ...row, kind, status: chargeStatuses[value.status] };
+    }
     case 'refund': {
       if (!isRefund(value)) throw nonsense(200);
-      const row = common(value, value.transfer);
-      const txnId = transactionOf(value.id);
-      const { txnId: _, partnerId, ...others } = row;
-      const ours = txnId === undefined ? {} : { txnId, partnerId: partnerId ?? value.reference };
-      return { ...others, kind, status: 'succeeded', ...(ours as Pick<JournalRow, 'txnId'>) };
+      const row = common(value, value.transfer, transactionOf(value.id));
+      return { ...row, kind, status: 'succeeded' };
     }
     default:
       return kind satisfies never;
@@ -108,15 +110,16 @@ const chargeStatuses = {
 function common(
   seen: Pick<Booking, 'id' | 'amount' | 'currency' | 'reference' | 'created_at'>,
   intentId: string,
+  txnId: TxnId | undefined,
 ) {
-  const txnId = transactionOf(intentId);
+  const partnerId = storableText(seen.reference, 255) as PartnerId;
   return {
     id: seen.id,
     amount: BigInt(seen.amount),
     currency: seen.currency,
     createdAt: new Date(Math.floor(seen.created_at / 1_000) * 1_000),
     intentId,
-    ...(txnId === undefined ? {} : { txnId, partnerId: seen.reference as PartnerId }),
+    ...(txnId === undefined ? {} : { txnId, partnerId }),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { TxnId } from '@triplock/payments';
+import { isObjectId } from '@triplock/provider';
 
 /** How an account is named as a payment method (RFC 8905, "The 'payto' URI Scheme"). */
 export const methodPrefix = 'payto://iban/';
@@ -65,12 +66,18 @@ export type Booking = {
 };
 
 const isText = (value: unknown) => typeof value === 'string' && value !== '' && value.length < 256;
-const isWhole = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isCents = (value: unknown) => Number.isSafeInteger(value) && (value as number) > 0;
+const isCurrency = (value: unknown) => typeof value === 'string' && /^[A-Z]{3}$/.test(value);
+/** Milliseconds of a time that a `Date` can have. */
+const isTime = (value: unknown) =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 8.64e15;
 
 function hasOwn(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
   const { id, amount, currency, reference, created_at: at } = value as Record<string, unknown>;
-  return isText(id) && isWhole(amount) && isText(currency) && isText(reference) && isWhole(at);
+  return (
+    isObjectId(id) && isCents(amount) && isCurrency(currency) && isText(reference) && isTime(at)
+  );
 }
 
 /** Whether an answer off the wire is a transfer; anything else makes no sense. */
@@ -79,16 +86,18 @@ export function isTransfer(value: unknown): value is Transfer {
   const { status, booking, reason } = value;
   const isKnown = transferStatuses.some((each) => each === status);
   const wasReleased = ['released', 'settled', 'returned'].includes(String(status));
-  return isKnown && (!wasReleased || isText(booking)) && (status !== 'returned' || isText(reason));
+  return (
+    isKnown && (!wasReleased || isObjectId(booking)) && (status !== 'returned' || isText(reason))
+  );
 }
 
 /** The same of a refund. */
 export function isRefund(value: unknown): value is BankRefund {
-  return hasOwn(value) && isText(value['transfer']);
+  return hasOwn(value) && isObjectId(value['transfer']);
 }
 
 /** The same of a booking. */
 export function isBooking(value: unknown): value is Booking {
   const isKnown = (status: unknown) => ['pending', 'booked', 'returned'].includes(String(status));
-  return hasOwn(value) && isText(value['transfer']) && isKnown(value['status']);
+  return hasOwn(value) && isObjectId(value['transfer']) && isKnown(value['status']);
 }

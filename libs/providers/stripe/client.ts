@@ -97,11 +97,3 @@ export function isAbout(
     metadata?.['txn_id'] === txnId
   );
 }
-
-// docs.stripe.com/upgrades: ids never exceed 255 characters.
-const idPattern = /^[\w-]{1,255}$/;
-
-/** Whether it may be an object's id. Anything else is an answer that makes no sense. */
-export function isId(value: unknown): value is string {
-  return typeof value === 'string' && idPattern.test(value);
-}

@@ -1,5 +1,5 @@
 import type Stripe from 'stripe';
-import type { ListedDispute, ListedDisputes } from '@triplock/provider';
+import { nextPage, type ListedDispute, type ListedDisputes } from '@triplock/provider';
 import { unknownBecause } from './errors.ts';
 import { disputeOf, intentOf, type SeenObject } from './webhooks.ts';
 
@@ -14,7 +14,7 @@ export async function listDisputes(
       limit: 100,
       ...(after === undefined ? {} : { starting_after: after }),
     });
-    const next = more ? data.at(-1)?.id : undefined;
+    const next = nextPage({ after, more, last: data.at(-1)?.id });
     const disputes = (data as SeenObject[]).flatMap((each) => listedDispute(each) ?? []);
     return { outcome: 'listed', disputes, ...(next === undefined ? {} : { next }) };
   } catch (error) {

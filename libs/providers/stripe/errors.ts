@@ -1,6 +1,6 @@
 import type { Failure } from '@triplock/payments';
 import type Stripe from 'stripe';
-import { ProviderError, type Unknown } from '@triplock/provider';
+import { failureOf, ProviderError, type Unknown } from '@triplock/provider';
 import { stripePackage } from './package.ts';
 
 /** What an error of the official client says about the call that met it. */
@@ -127,23 +127,4 @@ function isKept(error: StripeError): boolean {
 function retryAfterOf({ headers }: { headers?: Record<string, string> }): number | undefined {
   const seconds = Number(headers?.['retry-after']);
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined;
-}
-
-/** Stripe's codes have up to 50 characters and its messages some hundred; nobody reads more. */
-const codeMax = 100;
-const messageMax = 500;
-
-/**
- * A failure in the provider's words, as every ledger stores it. An answer off the wire may have
- * anything for a text: PostgreSQL refuses a NUL, and half a surrogate pair is no UTF-8. One such
- * text that was let through would keep its payment from ever being settled.
- */
-export function failureOf(code: unknown, message: unknown): Failure {
-  return { code: textOf(code, codeMax), message: textOf(message, messageMax) };
-}
-
-function textOf(value: unknown, lengthMax: number): string {
-  const text = typeof value === 'string' ? value : String(value);
-  // The cut comes first, because it may leave half a pair.
-  return text.slice(0, lengthMax).toWellFormed().replaceAll('\0', '\uFFFD');
 }

@@ -1,7 +1,12 @@
 import { openSlots } from '@triplock/runtime';
 import type Stripe from 'stripe';
-import { callersKnownMs, type ForgottenCharge, type FoundIntent } from '@triplock/provider';
-import { isAbout, isId } from './client.ts';
+import {
+  callersKnownMs,
+  isObjectId,
+  type ForgottenCharge,
+  type FoundIntent,
+} from '@triplock/provider';
+import { isAbout } from './client.ts';
 import { unknownBecause } from './errors.ts';
 
 /** What is listed and remembered at once. */
@@ -107,7 +112,7 @@ async function choose(
   let chosen: { intentId: string; rank: number } | undefined;
   for (const id of ids) {
     const intent: Partial<Stripe.PaymentIntent> = await stripe.paymentIntents.retrieve(id);
-    if (!isId(id) || intent.id !== id || !isAbout(intent, charge)) {
+    if (!isObjectId(id) || intent.id !== id || !isAbout(intent, charge)) {
       const error = new Error(`intent ${id} is of this transaction and about other money`);
       return { ...unknownBecause(error), untilMended: true };
     }

@@ -1,15 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isTxnId, type PartnerId } from '@triplock/payments';
 import type Stripe from 'stripe';
-import type {
-  JournalKind,
-  JournalPage,
-  JournalQuery,
-  JournalRow,
-  JournalStatus,
-  ProviderJournal,
+import {
+  nextPage,
+  ProviderError,
+  type JournalKind,
+  type JournalPage,
+  type JournalQuery,
+  type JournalRow,
+  type JournalStatus,
+  type ProviderJournal,
 } from '@triplock/provider';
-import { ProviderError } from '@triplock/provider';
 import { paceOf } from '@triplock/runtime';
 import { openClient, type StripeOptions } from './client.ts';
 import { fromStripe } from './currencies.ts';
@@ -97,7 +98,7 @@ function objectOf(stripe: Stripe, kind: JournalKind, id: string): Promise<Listed
 async function listPage({ after }: JournalQuery, ask: () => Promise<Page>): Promise<JournalPage> {
   try {
     const { data, has_more: more } = await ask();
-    const next = more ? data.at(-1)?.id : undefined;
+    const next = nextPage({ after, more, last: data.at(-1)?.id });
     const rows = data.filter((listed) => !isLetGo(listed)).map(journalRowOf);
     return { outcome: 'page', rows, ...(next === undefined ? {} : { next }) };
   } catch (error) {
@@ -130,9 +131,10 @@ function isMissing(error: unknown): boolean {
   return error instanceof StripeInvalidRequestError && error.code === 'resource_missing';
 }
 
-/** The client's own error may carry what no log should. */
-function loggable(error: unknown): unknown {
-  return unknownBecause(error).error;
+/** The client's own error may carry what no log should; what is none of its own is no answer. */
+function loggable(error: unknown): ProviderError {
+  const { error: known } = unknownBecause(error);
+  return known instanceof ProviderError ? known : new ProviderError({ type: 'nonsense' });
 }
 
 /** What Stripe lists. */

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { aPayment } from '@triplock/testing';
+import { openStripeJournal } from './journal.ts';
 import { openStripe } from './stripe.ts';
 
 const { txnId, partnerId, key, details } = aPayment({ amount: 1_250n, currency: 'EUR' });
@@ -48,7 +49,9 @@ async function answering(context: TestContext) {
   await once(server, 'listening');
   context.after(() => void server.close());
   const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const provider = openStripe({ apiKey: 'sk_test', apiUrl, timeoutMs: 5_000 });
+  const account = { apiKey: 'sk_test', apiUrl, timeoutMs: 5_000 };
+  const provider = openStripe(account);
+  const journal = openStripeJournal({ ...account, requestsPerSecondMax: 1_000 });
   const asked = { txnId, intentId: 'pi_1', money };
   const calls = {
     create: () => provider.createIntent(charge),
@@ -72,7 +75,16 @@ async function answering(context: TestContext) {
     answer = next;
     return calls[call]();
   };
-  return { outcome, failure, ended, names: Object.keys(calls) as Name[] };
+  const since = new Date(0);
+  const list = async (body: unknown, after?: string) => {
+    answer = { body };
+    return journal.list({ kind: 'intent', since, ...(after !== undefined && { after }) });
+  };
+  const disputes = async (body: unknown, after?: string) => {
+    answer = { body };
+    return provider.listDisputes({ since, ...(after !== undefined && { after }) });
+  };
+  return { outcome, failure, ended, list, disputes, names: Object.keys(calls) as Name[] };
 }
 
 test('an answer that is no answer of Stripe’s is unknown, whatever was asked', async (context) => {
@@ -183,6 +195,23 @@ test('an id that no ledger would store makes an answer unknown', async (context)
   assert.equal(await outcome('read', { body: { ...intent, latest_charge: 'ch \0' } }), 'unknown');
   const long = 're_'.padEnd(300, 'x');
   assert.equal(await outcome('refund', { body: { ...given, id: long } }), 'unknown');
+});
+
+test('a list that does not say how it goes on is none, so that nothing is taken for missing', async (context) => {
+  const { list, disputes } = await answering(context);
+  const more = (data: unknown[]) => ({ object: 'list', url: '/', has_more: true, data });
+  const created = { ...intent, created: 1_700_000_000 };
+  assert.equal((await list(more([created]))).outcome, 'page');
+  for (const [body, after] of [
+    [more([])],
+    [more([created]), 'pi_1'],
+    [more([null])],
+    [{}],
+    [{ data: 'none' }],
+  ] as const) {
+    await assert.rejects(list(body, after), { name: 'ProviderError' }, JSON.stringify(body));
+    assert.equal((await disputes(body, after)).outcome, 'unknown', JSON.stringify(body));
+  }
 });
 
 test('the same answers about ours are believed', async (context) => {

@@ -1,16 +1,18 @@
 import { isTxnId } from '@triplock/payments';
 import type Stripe from 'stripe';
-import type {
-  IntentQuery,
-  ListedRefund,
-  ListedRefunds,
-  RefundAtProvider,
-  RefundRequest,
-  Unknown,
+import {
+  failureOf,
+  isObjectId,
+  type IntentQuery,
+  type ListedRefund,
+  type ListedRefunds,
+  type RefundAtProvider,
+  type RefundRequest,
+  type Unknown,
 } from '@triplock/provider';
-import { idempotencyKeyOf, isAbout, isId } from './client.ts';
+import { idempotencyKeyOf, isAbout } from './client.ts';
 import { fromStripe, toStripe } from './currencies.ts';
-import { failureOf, sortRefundError, unknownBecause } from './errors.ts';
+import { sortRefundError, unknownBecause } from './errors.ts';
 
 /** A payment can have any number of partial refunds; this many are looked through. */
 const listedMax = 10_000;
@@ -92,7 +94,7 @@ function listedRefund(
   const { id: refundId, amount, currency, metadata, payment_intent: of } = refund;
   const txnId = metadata?.['txn_id'];
   if (txnId === undefined || !isTxnId(txnId)) return undefined;
-  const isWhole = isId(refundId) && Number.isSafeInteger(amount) && (amount as number) > 0;
+  const isWhole = isObjectId(refundId) && Number.isSafeInteger(amount) && (amount as number) > 0;
   if (!isWhole || of !== intentId || currency !== money.currency.toLowerCase()) {
     return `refund ${refundId} of intent ${intentId} makes no sense`;
   }
@@ -116,7 +118,7 @@ type Seen = Partial<
 function refundOutcome(refund: Seen, asked: IntentQuery): RefundAtProvider {
   const { id: refundId } = refund;
   const same = refund.payment_intent === asked.intentId && isAbout(refund, asked);
-  if (!isId(refundId) || !same) return nonsense('the provider answered with another refund');
+  if (!isObjectId(refundId) || !same) return nonsense('the provider answered with another refund');
   return endOf(refund, refundId);
 }
 

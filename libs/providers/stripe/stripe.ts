@@ -1,20 +1,22 @@
 import type { Failure } from '@triplock/payments';
 import type Stripe from 'stripe';
-import type {
-  CaptureOutcome,
-  CaptureRequest,
-  ConfirmRequest,
-  CreateOutcome,
-  CustomerAction,
-  HoldTimes,
-  IntentOutcome,
-  IntentQuery,
-  IntentRequest,
-  Provider,
+import {
+  failureOf,
+  isObjectId,
+  type CaptureOutcome,
+  type CaptureRequest,
+  type ConfirmRequest,
+  type CreateOutcome,
+  type CustomerAction,
+  type HoldTimes,
+  type IntentOutcome,
+  type IntentQuery,
+  type IntentRequest,
+  type Provider,
 } from '@triplock/provider';
-import { idempotencyKeyOf, isAbout, isId, openClient, type StripeOptions } from './client.ts';
+import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
 import { fromStripe, toCharge, toStripe } from './currencies.ts';
-import { failureOf, sortError, unknownBecause } from './errors.ts';
+import { sortError, unknownBecause } from './errors.ts';
 import { openIntentFinder } from './forgotten-intents.ts';
 import { listDisputes } from './disputes.ts';
 import { createRefund, findRefund, listRefunds } from './refunds.ts';
@@ -58,7 +60,7 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
       { idempotencyKey: idempotencyKeyOf(request, 'create') },
     );
     const { id: intentId } = intent as Partial<Stripe.PaymentIntent>;
-    if (isId(intentId) && isAbout(intent, request)) return { outcome: 'created', intentId };
+    if (isObjectId(intentId) && isAbout(intent, request)) return { outcome: 'created', intentId };
     return unknownBecause(new Error('the provider answered with no intent, or another one'));
   } catch (error) {
     const sorted = sortError(error);
@@ -238,7 +240,7 @@ function timeOf(seconds: unknown): Date | undefined {
 function succeeded(intent: Seen, { money }: IntentQuery): IntentOutcome {
   const { id, amount = 0, amount_received: received = amount, latest_charge: charge } = intent;
   const chargeId = typeof charge === 'string' ? charge : charge?.id;
-  if (!isId(chargeId)) return nonsense(`intent ${id} succeeded without a charge`);
+  if (!isObjectId(chargeId)) return nonsense(`intent ${id} succeeded without a charge`);
   const isPart = Number.isSafeInteger(received) && received > 0 && received <= amount;
   const part = isPart && fromStripe({ amount: received, currency: money.currency });
   if (!part || !part.exact) return nonsense(`intent ${id} received ${received} of ${amount}`);

@@ -1,7 +1,6 @@
 import { isTxnId, type TxnId } from '@triplock/payments';
-import type { ProviderReport, ReadReport } from '@triplock/provider';
+import { isObjectId, type ProviderReport, type ReadReport } from '@triplock/provider';
 import type Stripe from 'stripe';
-import { isId } from './client.ts';
 import { fromStripe } from './currencies.ts';
 import { stripePackage } from './package.ts';
 
@@ -135,7 +134,7 @@ function secondsAhead(signature: string): number {
  */
 export function intentOf(object: SeenObject): string | undefined {
   const ids = [object.payment_intent, object.id];
-  return ids.find((id): id is string => isId(id) && id.startsWith('pi_'));
+  return ids.find((id): id is string => isObjectId(id) && id.startsWith('pi_'));
 }
 
 /** What a dispute says, or nothing where it makes no sense. */
