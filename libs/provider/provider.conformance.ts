@@ -5,6 +5,7 @@ import { aPayment } from '@triplock/testing';
 import type { JournalKind, JournalRow, ProviderJournal } from './provider-journal.ts';
 import type {
   ConfirmRequest,
+  CreateOutcome,
   IntentOutcome,
   IntentRequest,
   Provider,
@@ -32,8 +33,8 @@ export type ProviderUnderTest = {
   errors: 'are kept' | 'are forgotten';
   /** Has what is under way come to its end, where nothing ends at once. */
   settle(): Promise<void>;
-  /** Lets the provider carry out the next confirmation and its answer be lost. */
-  loseAnswer(): Promise<void>;
+  /** Lets the provider carry out the next call of that kind and its answer be lost. */
+  loseAnswer(of: LosableCall): Promise<void>;
   /** Lets the provider fail the next confirmation without effect, and keep that if it keeps any. */
   failOnce(): Promise<void>;
   /** Lets the provider turn the next call away for so long. */
@@ -43,6 +44,10 @@ export type ProviderUnderTest = {
   /** Moves the provider's clock on: it forgets idempotency keys after a day or more. */
   advanceMs(ms: number): Promise<void>;
 };
+
+/** Calls whose answers may be lost; `read` is of an intent, `find` of a refund. */
+const losable = ['prepare', 'confirm', 'read', 'cancel', 'refund', 'find'] as const;
+export type LosableCall = (typeof losable)[number];
 
 /**
  * The promises that a provider and its journal make, whoever they are.
@@ -117,6 +122,35 @@ async function everything(read: ProviderJournal, kind: JournalKind): Promise<Jou
 async function amountsCharged({ journal: read }: ProviderUnderTest): Promise<bigint[]> {
   const rows = await everything(read, 'charge');
   return rows.flatMap(({ status, amount }) => (status === 'succeeded' ? amount : []));
+}
+
+/** A call that does something, or looks at what there is, to be made any number of times. */
+async function askAt(
+  under: ProviderUnderTest,
+  call: LosableCall,
+): Promise<() => Promise<CreateOutcome | IntentOutcome | RefundAtProvider | { outcome: 'none' }>> {
+  const { provider, methods } = under;
+  if (call === 'prepare') {
+    const request = requestOf(methods.succeeds);
+    return () => provider.createIntent(request);
+  }
+  if (call === 'refund' || call === 'find') {
+    const { intent } = await charge(under);
+    const request = refundOf(intent, 400n);
+    if (call === 'find') await provider.refund(request);
+    return () => provider[call === 'find' ? 'findRefund' : 'refund'](request);
+  }
+  const intent = await prepare(under);
+  switch (call) {
+    case 'confirm':
+      return () => provider.confirmIntent(intent);
+    case 'read':
+      return () => provider.readIntent(intent);
+    case 'cancel':
+      return () => provider.cancelIntent(intent);
+    default:
+      return call satisfies never;
+  }
 }
 
 const failureCode = (outcome: IntentOutcome | RefundAtProvider) =>
@@ -217,10 +251,31 @@ function customers(open: Open): void {
 }
 
 function unknownOutcomes(open: Open): void {
+  for (const call of losable) {
+    test(`a call whose answer is lost, to ${call}, is unknown, and made again it does nothing twice`, async () => {
+      const under = await open();
+      const ask = await askAt(under, call);
+      await under.loseAnswer(call);
+      const lost = await ask();
+      assert.ok(lost.outcome === 'unknown' && !lost.kept && lost.sent && !lost.untilMended);
+      const again = await ask();
+      await under.settle();
+      assert.notEqual(again.outcome, 'unknown');
+      assert.deepEqual(
+        (await ask()).outcome,
+        again.outcome === 'waiting' ? 'succeeded' : again.outcome,
+      );
+      const made = await everything(under.journal, 'intent');
+      assert.equal(made.length, 1);
+      assert.ok((await amountsCharged(under)).length <= 1);
+      assert.ok((await everything(under.journal, 'refund')).length <= 1);
+    });
+  }
+
   test('a charge whose answer is lost is unknown, and its intent knows', async () => {
     const under = await open();
     const intent = await prepare(under);
-    await under.loseAnswer();
+    await under.loseAnswer('confirm');
     const lost = await under.provider.confirmIntent(intent);
     assert.ok(lost.outcome === 'unknown' && !lost.kept && lost.sent);
     await under.settle();

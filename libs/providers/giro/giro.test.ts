@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Currency, PaymentDetails } from '@triplock/payments';
-import { providerConformance, requestOf } from '@triplock/provider/conformance';
+import { providerConformance, requestOf, type LosableCall } from '@triplock/provider/conformance';
 import { giroProvider } from './giro-provider.ts';
 import { openGiro } from './giro.ts';
 import { openGiroJournal } from './journal.ts';
@@ -25,6 +25,15 @@ async function aBank(timeoutMs = 5_000) {
   return { provider: openGiro({ apiUrl, token, timeoutMs }), strike, settle };
 }
 
+const operations = {
+  prepare: 'prepare',
+  confirm: 'release',
+  read: 'read',
+  cancel: 'cancel',
+  refund: 'refund',
+  find: 'read',
+} as const satisfies Record<LosableCall, string>;
+
 providerConformance(
   async () => {
     const { provider, strike, settle } = await aBank();
@@ -44,7 +53,7 @@ providerConformance(
       refused: 'has ended',
       errors: 'are forgotten',
       settle,
-      loseAnswer: () => strike({ fault: 'lose-answer', operation: 'release' }),
+      loseAnswer: (call) => strike({ fault: 'lose-answer', operation: operations[call] }),
       failOnce: () => strike({ fault: 'error', operation: 'release' }),
       turnAway: (retryAfterSeconds) => strike({ fault: 'turn-away', retryAfterSeconds }),
       advanceMs: async (ms) => void (await bank.control('POST', '/clock', { advanceMs: ms })),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createTestStripe, type TestStripe } from '@triplock/testing';
-import { providerConformance, requestOf } from '@triplock/provider/conformance';
+import { providerConformance, requestOf, type LosableCall } from '@triplock/provider/conformance';
 import { ProviderError } from '@triplock/provider';
 import { openStripeJournal } from './journal.ts';
 import { openStripe } from './stripe.ts';
@@ -24,7 +24,15 @@ async function aStripe(timeoutMs = 5_000) {
   return { provider, strike };
 }
 
-const confirm = { operation: 'payment_intents.confirm' };
+const operations = {
+  prepare: 'payment_intents.create',
+  confirm: 'payment_intents.confirm',
+  read: 'payment_intents.retrieve',
+  cancel: 'payment_intents.cancel',
+  refund: 'refunds.create',
+  find: 'refunds.list',
+} as const satisfies Record<LosableCall, string>;
+const confirm = { operation: operations.confirm };
 
 providerConformance(async () => {
   const { provider, strike } = await aStripe();
@@ -43,7 +51,7 @@ providerConformance(async () => {
       nonexistent: 'pm_nobody',
     },
     // The package sends once more by itself after a reset, so the answer has to be lost twice.
-    loseAnswer: () => strike({ fault: 'reset-after', ...confirm, count: 2 }),
+    loseAnswer: (call) => strike({ fault: 'reset-after', operation: operations[call], count: 2 }),
     refused: 'is open',
     errors: 'are kept',
     settle: async () => undefined,
