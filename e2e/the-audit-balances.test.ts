@@ -99,7 +99,7 @@ test('the audit fails and says so when the provider cannot be asked', async () =
   try {
     const { code, result } = await audit('1');
     assert.deepEqual([code, result.ok], [1, false]);
-    assert.deepEqual(result.drift, [{ check: 'not-compared', ids: ['provider'] }]);
+    assert.deepEqual(result.drift, [{ check: 'not-compared', ids: ['stripe'] }]);
     assert.match(result.notCompared[0]!.next, /audit again/);
   } finally {
     await control('DELETE', '/faults');

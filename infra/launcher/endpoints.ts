@@ -6,7 +6,7 @@ import type { ProvisionedDatabase } from './provision/database.ts';
 import { serviceOf } from './services.ts';
 import type { ProcessRecord, Session } from './session.ts';
 import { inStopOrder } from './stop-order.ts';
-import { type ListedProvider, pathOfReports } from '@triplock/providers';
+import { type ListedProvider, pathOfReports, providerNamed } from '@triplock/providers';
 import type { ProviderAccount } from './providers.ts';
 import type { Mode } from './wiring.ts';
 
@@ -105,7 +105,7 @@ export function systemEndpoints(
     providers: Object.fromEntries(
       system.accounts.map(({ provider, url }) => [
         provider,
-        { url, webhooks: webhooks.map((worker) => `${worker}${pathOfReports(provider)}`) },
+        { url, webhooks: reportsOf(provider).flatMap((path) => webhooks.map((at) => at + path)) },
       ]),
     ) as Endpoints['providers'],
     claims: state.claims ?? 'redis',
@@ -118,6 +118,11 @@ export function systemEndpoints(
     databases: system.database.roles,
     services: serviceEndpoints(records),
   };
+}
+
+/** The path at which a provider reports, where it does. */
+function reportsOf(provider: ListedProvider): string[] {
+  return providerNamed(provider).reports === undefined ? [] : [pathOfReports(provider)];
 }
 
 /** Those of the processes that have an admin server. */

@@ -113,7 +113,7 @@ test('a card that waits for its customer or a bank is no drift, until a worker s
   await system.publish(told);
   const early = await audit({ final: true });
   // There is nobody to ask about the cards here.
-  assert.deepEqual(early.drift, [{ check: 'not-compared', ids: ['provider'] }]);
+  assert.deepEqual(early.drift, [{ check: 'not-compared', ids: ['stripe'] }]);
   assert.deepEqual(
     early.waiting.map(({ for: whom, ids }) => [whom, ids]),
     [

@@ -1,11 +1,11 @@
 import type { Rule } from '@triplock/pipeline';
 import type { Logger } from '@triplock/runtime';
 import type { CleanWindows } from './clean-windows.ts';
-import type { FoundRow } from './checks.ts';
+import type { FoundRow, Unread } from './checks.ts';
 import { measureLag, type Lag, type LagReaders } from './kafka-retention.ts';
 import { findLostRecords, listLost, type ListedLoss, type LostRecords } from './lost-records.ts';
 import type { AuditorMetrics } from './metrics.ts';
-import type { CaughtUp, JournalCopy, NotCompared, Unasked } from './provider-journal.ts';
+import type { JournalCopy, NotCompared, Unasked } from './provider-journal.ts';
 import {
   closedSoFar,
   closeSlices,
@@ -142,27 +142,28 @@ async function lookOnce(auditor: Auditor, looking: Looking): Promise<Observation
 async function closeAndCompare(auditor: Auditor, looking: Looking): Promise<Known> {
   const { full, slicesSeen, underway } = looking;
   const known = await prepare(auditor);
-  const withProvider = known.atProvider.outcome !== 'not-compared';
+  const unread = unreadIn(known);
   const again = full && slicesSeen !== true;
-  if (again) await lookAtAllClosed(auditor, { withProvider, underway });
-  const closed = await closeSlices(auditor, { withProvider, underway });
+  if (again) await lookAtAllClosed(auditor, { unread, underway });
+  const closed = await closeSlices(auditor, { unread, underway });
   return again || closed > 0 ? prepare(auditor) : known;
 }
 
 async function lookNow(
   auditor: Auditor,
-  { lag, atProvider, unasked }: Known,
+  known: Known,
   { full, clean, underway: { progress, signal } }: Looking,
 ): Promise<Observations | 'closed-meanwhile'> {
   const { database, slices, copyLedger } = auditor;
-  const withProvider = atProvider.outcome !== 'not-compared';
+  const { lag, unasked } = known;
+  const unread = unreadIn(known);
   // First: whatever comes later in this look sees all of it taken over, if this did.
   const [told] = await database.query<{ open: boolean }>(toldSql);
   const closed = await closedSoFar(database);
-  const inClosed = await lookAtClosed(auditor, { withProvider, closed });
-  const known = await clean?.take(database);
+  const inClosed = await lookAtClosed(auditor, { unread, closed });
+  const unchanged = await clean?.take(database);
   const windows: Stretch[] = [];
-  for (const stretch of await openStretches(auditor, known)) {
+  for (const stretch of await openStretches(auditor, unchanged)) {
     const cut = await cutIntoWindows(database, stretch, slices.rowsMax);
     windows.push(...cut.map((window) => ({ ...stretch, ...window })));
   }
@@ -171,15 +172,15 @@ async function lookNow(
   for (const [nth, window] of windows.entries()) {
     signal.throwIfAborted();
     progress(`comparing what is not closed: ${nth + 1} of ${windows.length + 1} windows`);
-    const look = await lookAtWindow(auditor, window, { withProvider });
+    const look = await lookAtWindow(auditor, window, { unread });
     looks.push(look);
-    if (window.rested && withProvider) clean?.add(window, look);
+    if (window.rested && unread.length === 0) clean?.add(window, look);
   }
   if (windows.length > 0) await copyLedger?.({ counting: true });
-  const newest = await findInWindow(auditor, last, { withProvider });
+  const newest = await findInWindow(auditor, last, { unread });
   // As long as nothing is closed, an audit looks at all there ever was.
   const whole = full || closed.nth === 0;
-  const ageless = await findAgeless(auditor, { withProvider, whole });
+  const ageless = await findAgeless(auditor, { unread, whole });
   const totals = await atOneMoment(auditor, async (tx) => {
     const { nth } = await closedSoFar(tx);
     if (nth !== closed.nth) return undefined;
@@ -190,7 +191,7 @@ async function lookNow(
   const found = [...inClosed, ...looked.flatMap(({ findings }) => findings)];
   return {
     lag,
-    ...addTotals([closed, ...(known ?? []), ...looks, ...totals]),
+    ...addTotals([closed, ...(unchanged ?? []), ...looks, ...totals]),
     findings: [
       ...notComparedFindings(unasked),
       ...mergeFindings(found).flatMap((each) => splitLate(each, auditor)),
@@ -204,7 +205,14 @@ async function lookNow(
 
 const toldSql = 'SELECT EXISTS (SELECT FROM ledger.told WHERE adopted_at IS NULL) AS open';
 
-type Known = { lag: Lag; atProvider: CaughtUp; unasked: readonly Unasked[] };
+type Known = { lag: Lag; unasked: readonly Unasked[] };
+
+const unreadIn = ({ unasked }: Known): Unread => unreadOf(unasked.map(({ because }) => because));
+
+/** Whose journals could not be read. */
+function unreadOf(notCompared: readonly NotCompared[]): Unread {
+  return notCompared.flatMap((each) => (each.part === 'provider' ? each.provider : []));
+}
 
 /** What has to be known before anything is looked at. */
 async function prepare(auditor: Auditor): Promise<Known> {
@@ -216,7 +224,7 @@ async function prepare(auditor: Auditor): Promise<Known> {
   await auditor.copyLedger?.({ counting: true });
   const claims = await claimsNotCompared(auditor.database);
   const provider = atProvider.outcome === 'not-compared' ? atProvider.unasked : [];
-  return { lag, atProvider, unasked: [...provider, ...(claims === undefined ? [] : [claims])] };
+  return { lag, unasked: [...provider, ...(claims === undefined ? [] : [claims])] };
 }
 
 /** What still waits for a customer long after that one’s time was over is a worker’s, and drift. */
@@ -260,8 +268,12 @@ export function resultOf(seen: Observations, { final }: { final: boolean }): Aud
 
 function notComparedFindings(unasked: readonly Unasked[]): DatedFinding[] {
   if (unasked.length === 0) return [];
-  const rows = unasked.map(({ because, since }) => ({ id: because.part, since }));
+  const rows = unasked.map(({ because, since }) => ({ id: nameOf(because), since }));
   return [{ check: 'not-compared', holds: 'in the end', rows }];
+}
+
+function nameOf(unasked: NotCompared): string {
+  return unasked.part === 'provider' ? unasked.provider : unasked.part;
 }
 
 function findingsThatHold(holds: Rule['holds'], { findings }: Observations): Finding[] {
@@ -287,8 +299,7 @@ function waitingOf({ findings }: Observations): Waiting[] {
 const idsMax = 100;
 
 function sumsThatDiffer({ sums, notCompared }: Observations): Finding[] {
-  const withProvider = notCompared.every(({ part }) => part !== 'provider');
-  const ids = differingSums(sums, { withProvider });
+  const ids = differingSums(sums, { unread: unreadOf(notCompared) });
   return ids.length > 0 ? [{ check: 'sums-differ', ids }] : [];
 }
 

@@ -1,4 +1,5 @@
 import { rulesOfServices, type Outsider, type Rule, type Rules } from '@triplock/pipeline';
+import type { ProviderName } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { withPairs } from './provider-pairs.ts';
 
@@ -25,7 +26,7 @@ export const everything: Window = { from: '-infinity', until: 'infinity' };
 
 const always: Rule = { holds: 'always' };
 const inTheEnd: Rule = { holds: 'in the end' };
-const onceTheProviderWasAsked: Rule = { holds: 'in the end', needs: 'provider' };
+const onceItsProviderWasAsked: Rule = { holds: 'in the end', needs: 'provider' };
 const onceActed = (waitsFor: Outsider): Rule => ({ holds: 'once others acted', waitsFor });
 
 /** By the file in `checks` that has the statements, each named with `_` for `-`. */
@@ -57,16 +58,16 @@ const rules: Readonly<Record<string, Rules>> = {
   },
   provider: {
     'payment-contradicts-provider': always,
-    'payment-differs-from-provider': onceTheProviderWasAsked,
-    'given-back-otherwise': onceTheProviderWasAsked,
+    'payment-differs-from-provider': onceItsProviderWasAsked,
+    'given-back-otherwise': onceItsProviderWasAsked,
     'charged-twice': always,
     'charge-unfounded': always,
     'charge-differs-from-ledger': always,
     'given-back-twice': always,
     'given-back-unfounded': always,
     'given-back-differs-from-ledger': always,
-    'dispute-untold': onceTheProviderWasAsked,
-    'dispute-unfounded': onceTheProviderWasAsked,
+    'dispute-untold': onceItsProviderWasAsked,
+    'dispute-unfounded': onceItsProviderWasAsked,
     'dispute-differs-from-ledger': always,
   },
   events: {
@@ -92,8 +93,9 @@ const rules: Readonly<Record<string, Rules>> = {
 };
 
 /**
- * Every check. A statement takes the window, as $1 and $2, or nothing; a row is an offending `id`
- * and `since` when it has been one. No row: the check holds. One that takes a window is planned
+ * Every check. A statement takes the window, as $1 and $2, or nothing, and one that needs a provider
+ * leaves out as $3 what those have that could not be asked; a row is an offending `id` and `since`
+ * when it has been one. No row: the check holds. One that takes a window is planned
  * without nested loops: what it looks up by an id it has to look up by LATERAL or with OFFSET 0.
  */
 export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, ofFile]) => {
@@ -115,14 +117,22 @@ export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, of
  */
 export type FoundRow = { id: string; since: Date; partner?: string; overMs?: number };
 
-/** What a check finds in a window, the oldest first. `tx` is in a transaction. */
+/** Providers whose journals could not be read: nothing is said of what only these would show. */
+export type Unread = readonly ProviderName[];
+
+/**
+ * What a check finds in a window, the oldest first, but for what needs a provider that could not be
+ * asked. `tx` is in a transaction.
+ */
 export function findWrong(
   tx: Queryable,
-  { sql, takesWindow }: Pick<Check, 'sql' | 'takesWindow'>,
+  { sql, takesWindow, needs }: Pick<Check, 'sql' | 'takesWindow' | 'needs'>,
   { from, until }: Window,
+  unread: Unread = [],
 ): Promise<FoundRow[]> {
   if (!takesWindow) return tx.query(sql);
-  return withoutNestedLoops(tx, () => tx.query(sql, [from, until]));
+  const parameters = needs === 'provider' ? [from, until, unread] : [from, until];
+  return withoutNestedLoops(tx, () => tx.query(sql, parameters));
 }
 
 /**

@@ -141,7 +141,7 @@ test('a window is forgotten once a slice of it is closed', async (context) => {
   assert.equal((await audit(auditor, clean)).ok, true);
   const before = await clean.take(auditor.database);
   const closing = { ...auditor, slices: { ...auditor.slices, closeAfterSeconds: 0 } };
-  const closed = await closeSlices(closing, { withProvider: true, underway: unwatched });
+  const closed = await closeSlices(closing, { unread: [], underway: unwatched });
   assert.ok(closed > 0);
   const after = await clean.take(auditor.database);
   assert.ok(after.length < before.length, `${after.length} of ${before.length}`);

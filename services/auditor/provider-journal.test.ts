@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
-import type { JournalQuery, JournalRow, ProviderJournal } from '@triplock/provider';
+import {
+  ProviderError,
+  type JournalQuery,
+  type JournalRow,
+  type ProviderJournal,
+} from '@triplock/provider';
 import { aPayment, aRefund, createTestDatabase, createTestStripe } from '@triplock/testing';
 import { observe, resultOf, type AuditResult } from './audit.ts';
 import { walkJournal } from './provider-journal.ts';
+import { anAuditorOf } from './test/whole-system.ts';
 import { beingCaptured, cardSystem, manyCards, watched } from './test/card-system.ts';
 
 let stripe: Awaited<ReturnType<typeof createTestStripe>>;
@@ -172,7 +178,7 @@ test('a walk that was interrupted goes on where it was, and two at once do no ha
   for (let n = 0; n < 4; n += 1) await charge(aPayment());
   const interrupted = watched(real, 3);
   const result = await audit(interrupted.journal);
-  assert.deepEqual(driftOf(result)['not-compared'], ['provider']);
+  assert.deepEqual(driftOf(result)['not-compared'], ['stripe']);
   const resumed = watched(real);
   await audit(resumed.journal);
   const [firstAsked] = resumed.asked as JournalQuery[];
@@ -222,10 +228,57 @@ test('a provider that is away is reported with the next step, and is no pass', a
   assert.deepEqual([early.ok, early.settledDown], [true, false]);
   const why = 'Stripe did not answer: StripeConnectionError ECONNREFUSED';
   const next = 'see that Stripe can be reached at STRIPE_API_URL, and audit again';
-  assert.deepEqual(early.notCompared, [{ part: 'provider', why, next }]);
+  assert.deepEqual(early.notCompared, [{ part: 'provider', provider: 'stripe', why, next }]);
   const last = await audit(watched(real, 1).journal);
-  assert.deepEqual([last.ok, last.drift], [false, [{ check: 'not-compared', ids: ['provider'] }]]);
+  assert.deepEqual([last.ok, last.drift], [false, [{ check: 'not-compared', ids: ['stripe'] }]]);
   assert.equal((await audit()).ok, true);
+});
+
+test('a provider that is away hides nothing of another’s, and nothing is said of its own', async (context) => {
+  const { system, pay, auditorOf, real } = await aCardSystem(context);
+  const card = await pay();
+  const paymentMethod = 'payto://iban/DE89370400440532013000';
+  const transfer = aPayment({ paymentMethod, currency: card.payment.details.money.currency });
+  await system.payByCard(transfer, async (hold) => {
+    await hold(`T${transfer.txnId}`);
+    return `B${transfer.txnId}`;
+  });
+  const empty: ProviderJournal = {
+    list: async () => ({ outcome: 'page', rows: [] }),
+    read: async () => undefined,
+  };
+  const away: ProviderJournal = {
+    list: async () => {
+      throw new ProviderError({ type: 'bank_error', statusCode: 503 });
+    },
+    read: async () => undefined,
+  };
+  const audited = async (journals: { journal: ProviderJournal; bank: ProviderJournal }) => {
+    const { database } = auditorOf(real);
+    const result = resultOf(await observe(anAuditorOf(database, journals)), { final: true });
+    return { drift: driftOf(result), notCompared: result.notCompared };
+  };
+  const differs = 'payment-differs-from-provider';
+  // The bank has nothing of a transfer that was paid, and Stripe nothing of the card.
+  await stripe.control('POST', '/reset');
+  const { drift, notCompared } = await audited({ journal: real, bank: away });
+  assert.deepEqual(drift[differs], [card.payment.txnId]);
+  assert.deepEqual(drift['sums-differ'], ['acme/EUR']);
+  assert.deepEqual(drift['not-compared'], ['giro']);
+  const [unread] = notCompared;
+  assert.deepEqual(
+    [notCompared.length, unread!.why],
+    [1, 'The bank did not answer: bank_error 503'],
+  );
+  assert.match(unread!.next, /audit again/);
+
+  const other = await audited({ journal: away, bank: empty });
+  assert.deepEqual(other.drift[differs], [transfer.txnId]);
+  assert.deepEqual(other.drift['not-compared'], ['stripe']);
+  const none = await audited({ journal: away, bank: away });
+  assert.deepEqual(none.drift, { 'not-compared': ['stripe', 'giro'] });
+  const both = await audited({ journal: real, bank: empty });
+  assert.deepEqual([...both.drift[differs]!].sort(), [card.payment.txnId, transfer.txnId].sort());
 });
 
 test('a whole listing forgets what the provider no longer has, and finds what is gone', async (context) => {

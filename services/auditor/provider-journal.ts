@@ -28,7 +28,9 @@ const sql = loadStatements(import.meta.url, 'provider-journal.sql', [
 ]);
 
 /** A part that could not be asked, so that nothing is known of what it would have shown. */
-export type NotCompared = { part: 'provider' | 'claims'; why: string; next: string };
+export type NotCompared = { why: string; next: string } & (
+  { part: 'provider'; provider: ProviderName } | { part: 'claims' }
+);
 
 /** The same, and since when. */
 export type Unasked = { because: NotCompared; since: Date };
@@ -86,7 +88,7 @@ async function catchUpWith(
   if (!row!.asks) return { outcome: 'nothing-to-compare' };
   const notCompared = async (why: string, next: string): Promise<CaughtUp> => {
     const [read] = await database.query<{ walkedAt: Date }>(sql.readWalked, [provider]);
-    const because = { part: 'provider', why, next } as const;
+    const because = { part: 'provider', provider, why, next } as const;
     return { outcome: 'not-compared', unasked: [{ because, since: read!.walkedAt }] };
   };
   if (journal === undefined) {

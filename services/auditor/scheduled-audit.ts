@@ -69,8 +69,10 @@ async function observeCounted(auditor: Auditor, clean: CleanWindows): Promise<Ob
 
 /** Sums have no age of their own: they are wrong when nothing is left that could mend them. */
 function areSumsWrong({ inFlight: { waiting, lag } }: AuditResult): boolean {
-  const restsOnSums = waiting.every(({ check }) => check === 'sums-differ');
-  return waiting.length > 0 && restsOnSums && Object.values(lag).every((records) => records === 0);
+  const isWrong = waiting.some(({ check }) => check === 'sums-differ');
+  // What could not be compared is in none of them.
+  const restsOnSums = waiting.every(({ check }) => ['sums-differ', 'not-compared'].includes(check));
+  return isWrong && restsOnSums && Object.values(lag).every((records) => records === 0);
 }
 
 function report(seen: Observations, overdueMs: Schedule['overdueMs'], logger: Logger) {

@@ -232,8 +232,7 @@ function rowsOf(wish: Readonly<Record<string, Partial<SumRow>>> = {}, partner = 
 }
 
 test('sums differ by one minor unit, by one transaction, or where a layer has nothing', () => {
-  const withProvider = true;
-  assert.deepEqual(differingSums(rowsOf(), { withProvider }), []);
+  assert.deepEqual(differingSums(rowsOf(), { unread: [] }), []);
   for (const [layer, wish] of [
     ['payments/delivered', { amount: '8' }],
     ['payments/ledger', { count: '3' }],
@@ -246,7 +245,7 @@ test('sums differ by one minor unit, by one transaction, or where a layer has no
     ['refunds/undelivered', { count: '1' }],
   ] as const) {
     const rows = [...rowsOf(), ...rowsOf({ [layer]: wish }, 'globex')];
-    assert.deepEqual(differingSums(rows, { withProvider }), ['globex/EUR'], layer);
+    assert.deepEqual(differingSums(rows, { unread: [] }), ['globex/EUR'], layer);
   }
 });
 
@@ -258,12 +257,31 @@ test('what waits for others is a part of what the layers before it have', () => 
     'payments/delivered': { count: '0', amount: '0' },
     'payments/undelivered': one('6'),
   });
-  assert.deepEqual(differingSums(rows, { withProvider: true }), []);
+  assert.deepEqual(differingSums(rows, { unread: [] }), []);
 });
 
-test('a provider that was not asked differs from nobody', () => {
-  const rows = rowsOf({ 'charged/provider': { amount: '8' } });
-  assert.deepEqual(differingSums(rows, { withProvider: false }), []);
+test('a provider that was not asked differs from nobody, and hides no other one', () => {
+  const of = (provider: string) => ({ provider });
+  const ofStripe = { ...of('stripe'), amount: '8' };
+  const rows = rowsOf({ 'charged/ledger': of('stripe'), 'charged/provider': ofStripe });
+  assert.deepEqual(differingSums(rows, { unread: [] }), ['acme/EUR']);
+  assert.deepEqual(differingSums(rows, { unread: ['stripe'] }), []);
+  assert.deepEqual(differingSums(rows, { unread: ['giro'] }), ['acme/EUR']);
+  // What one has too much of is not made up for by what the other one lacks.
+  const [more, less] = [{ amount: '10' }, { amount: '8' }];
+  const [first] = rowsOf({ 'charged/ledger': of('stripe') });
+  const both = [
+    ...rowsOf({ 'charged/ledger': of('stripe'), 'charged/provider': { ...of('stripe'), ...more } }),
+    ...['ledger', 'provider'].map((layer) => {
+      const row = { ...first!, figure: 'charged', layer, count: '2', ...of('giro') };
+      return { ...row, amount: layer === 'ledger' ? '9' : less.amount };
+    }),
+  ];
+  assert.deepEqual(differingSums(both, { unread: [] }), ['acme/EUR']);
+  assert.deepEqual(renderSums(both)[0]!.cards.charged, {
+    ledger: { count: 4, amount: 18 },
+    provider: { count: 4, amount: 18 },
+  });
 });
 
 test('what is left of the payments is gross without refunds', () => {

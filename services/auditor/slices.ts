@@ -5,7 +5,7 @@
  * was compared and not closed is compared again.
  */
 import { loadStatements, type Queryable } from '@triplock/postgres';
-import type { Window } from './checks.ts';
+import type { Unread, Window } from './checks.ts';
 import { differingKeys, type SumRow } from './sums.ts';
 import {
   addTotals,
@@ -94,11 +94,11 @@ function boundsOf(windows: readonly Window[]): [string[], string[]] {
  */
 export async function closeSlices(
   compared: Compared,
-  { withProvider, underway }: { withProvider: boolean; underway: Underway },
+  { unread, underway }: { unread: Unread; underway: Underway },
 ): Promise<number> {
   const { rowsMax, closeAfterSeconds } = compared.slices;
   // Nobody knows then whether all of it was charged.
-  if (!withProvider) return 0;
+  if (unread.length > 0) return 0;
   let closed = 0;
   for (const stretch of await openStretches(compared)) {
     for (let { from } = stretch; ;) {
@@ -107,7 +107,7 @@ export async function closeSlices(
       const limits = { rowsMax, agoSeconds: closeAfterSeconds };
       const piece = await firstPiece(compared.database, rest, limits);
       if (piece === undefined || (piece.isRest && stretch.until === 'infinity')) break;
-      const look = await lookAtWindow(compared, piece, { withProvider });
+      const look = await lookAtWindow(compared, piece, { unread });
       if (isFinished(look) && (await close(compared.database, piece, look))) closed += 1;
       underway.progress(`closed ${closed} slices; compared all that came until ${piece.until}`);
       if (piece.isRest) break;
@@ -143,14 +143,14 @@ async function close(database: Queryable, { from, until }: Window, look: Totals)
  */
 export async function lookAtClosed(
   compared: Compared,
-  { withProvider, closed }: { withProvider: boolean; closed: Closed },
+  { unread, closed }: { unread: Unread; closed: Closed },
 ): Promise<DatedFinding[]> {
   if (closed.nth === 0) return [];
   const doubted = await compared.database.query<{ nth: number }>(sql.listDoubted);
   const sample = 1 + Math.floor(Math.random() * closed.nth);
   const findings: DatedFinding[] = [];
   for (const nth of new Set([...doubted.map((each) => each.nth), sample])) {
-    findings.push(...(await lookAgain(compared, nth, { withProvider })));
+    findings.push(...(await lookAgain(compared, nth, { unread })));
   }
   return findings;
 }
@@ -161,7 +161,7 @@ export async function lookAtClosed(
  */
 export async function lookAtAllClosed(
   compared: Compared,
-  { withProvider, underway }: { withProvider: boolean; underway: Underway },
+  { unread, underway }: { unread: Unread; underway: Underway },
 ): Promise<void> {
   const { database } = compared;
   const { nth: last } = await closedSoFar(database);
@@ -171,7 +171,7 @@ export async function lookAtAllClosed(
   for (let nth = next; nth <= last; nth += 1) {
     underway.signal.throwIfAborted();
     underway.progress(`comparing closed slice ${nth} of ${last}${since}`);
-    await lookAgain(compared, nth, { withProvider });
+    await lookAgain(compared, nth, { unread });
     await database.query(sql.passSlice, [nth]);
   }
   await database.query(sql.endFullAudit);
@@ -191,9 +191,9 @@ type Slice = Closed &
 async function lookAgain(
   compared: Compared,
   nth: number,
-  { withProvider }: { withProvider: boolean },
+  { unread }: { unread: Unread },
 ): Promise<DatedFinding[]> {
-  const findings = await compareClosed(compared, nth, { withProvider });
+  const findings = await compareClosed(compared, nth, { unread });
   await compared.database.query(findings.length > 0 ? sql.doubtSlice : sql.trustSlice, [nth]);
   return findings;
 }
@@ -201,7 +201,7 @@ async function lookAgain(
 async function compareClosed(
   compared: Compared,
   nth: number,
-  { withProvider }: { withProvider: boolean },
+  { unread }: { unread: Unread },
 ): Promise<DatedFinding[]> {
   const foundOf = (check: string, ids: readonly string[]): DatedFinding => {
     const since = new Date();
@@ -212,7 +212,7 @@ async function compareClosed(
     return [foundOf('closed-slice-altered', [String(nth)])];
   }
   const { from, until } = slice;
-  const look = await lookAtWindow(compared, slice, { withProvider });
+  const look = await lookAtWindow(compared, slice, { unread });
   const before = { counts: slice.countsBefore ?? noTotals.counts, sums: slice.sumsBefore ?? [] };
   const now = addTotals([before, look]);
   const counted = Object.entries(now.counts) as [keyof AuditCounts, number][];

@@ -1,3 +1,5 @@
+import type { Unread } from './checks.ts';
+
 /**
  * Where each figure must be the same: in every one of these together. What waits for a customer,
  * its partner or a bank (`unfinished`) has no event yet, and what waits for a partner's endpoint
@@ -27,6 +29,8 @@ const layersShown = <Of extends Figure>(figure: Of) =>
 
 /** A row of windows.sql; counts and sums come as text, because they may be large. */
 export type SumRow = {
+  /** Whose charges and refunds they are; absent or null of what no provider has. */
+  provider?: string | null;
   partner: string;
   currency: string;
   figure: string;
@@ -80,8 +84,8 @@ export function differingKeys(some: readonly SumRow[], others: readonly SumRow[]
     .map(keyOf);
 }
 
-const keyOf = ({ figure, layer, partner, currency }: SumRow) =>
-  `${figure}/${layer}/${partner}/${currency}`;
+const keyOf = ({ figure, layer, partner, currency, provider }: SumRow) =>
+  `${figure}/${layer}/${partner}/${currency}${provider == null ? '' : `/${provider}`}`;
 
 /** The sums as the audit shows them. */
 export function renderSums(rows: readonly SumRow[]): PartnerSums[] {
@@ -107,21 +111,16 @@ export function renderSums(rows: readonly SumRow[]): PartnerSums[] {
 }
 
 /**
- * The partners and currencies, as `partner/currency`, of which the layers do not have the same. The
- * provider is one of them only when it was asked.
+ * The partners and currencies, as `partner/currency`, of which the layers do not have the same: of
+ * each provider by itself, but for those that could not be asked.
  */
-export function differingSums(
-  rows: readonly SumRow[],
-  { withProvider }: { withProvider: boolean },
-): string[] {
-  const compared = figures.filter((each) => withProvider || !isOfProvider(each));
-  return byPartner(rows)
-    .filter(({ sumOf }) => compared.some((figure) => isOff(figure, sumOf)))
-    .map(({ partner, currency }) => `${partner}/${currency}`);
-}
-
-function isOfProvider(figure: Figure): boolean {
-  return layersShown(figure).some((layer) => layer === 'provider');
+export function differingSums(rows: readonly SumRow[], { unread }: { unread: Unread }): string[] {
+  const compared = rows.filter(({ provider }) => provider == null || !unread.includes(provider));
+  const differing = [...Map.groupBy(compared, ({ provider }) => provider ?? null).values()].flatMap(
+    (ofOne) => byPartner(ofOne).filter(({ sumOf }) => figures.some((each) => isOff(each, sumOf))),
+  );
+  const names = differing.map(({ partner, currency }) => `${partner}/${currency}`);
+  return [...new Set(names)].toSorted();
 }
 
 function isOff(figure: Figure, sumOf: PartnerRows['sumOf']): boolean {
@@ -147,13 +146,14 @@ function byPartner(rows: readonly SumRow[]): PartnerRows[] {
   const groups = Map.groupBy(rows, ({ partner, currency }) => `${partner}/${currency}`);
   const sorted = [...groups].toSorted(([one], [other]) => (one < other ? -1 : 1));
   return sorted.map(([, group]) => {
-    const sums = new Map(
-      group.map(({ figure, layer, count, amount }) => {
-        return [`${figure}/${layer}`, { count: BigInt(count), amount: BigInt(amount) }];
-      }),
-    );
-    const { partner, currency } = group[0]!;
     const none = { count: 0n, amount: 0n };
+    const sums = new Map<string, Sum>();
+    for (const { figure, layer, count, amount } of group) {
+      const name = `${figure}/${layer}`;
+      const row = { count: BigInt(count), amount: BigInt(amount) };
+      sums.set(name, together(sums.get(name) ?? none, row));
+    }
+    const { partner, currency } = group[0]!;
     return { partner, currency, sumOf: (figure, layer) => sums.get(`${figure}/${layer}`) ?? none };
   });
 }

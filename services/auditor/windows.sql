@@ -16,14 +16,17 @@
 -- cards. What was delivered says the delivery; of one that left by age the event.
 WITH booked AS MATERIALIZED (
   SELECT partner_id, currency, kind, state,
-         coalesce(payment_method, (
-           SELECT payments.payment_method FROM ledger.transactions AS payments
-           WHERE payments.txn_id = settled.payment_id
-         )) IS NOT NULL AS by_card,
+         coalesce(settled.payment_method, payments.payment_method) IS NOT NULL AS by_card,
+         coalesce(settled.provider, payments.provider) AS provider,
          count(*) AS number, sum(amount) AS amount
   FROM auditor.settled_between($1, $2) AS settled
+  LEFT JOIN LATERAL (
+    SELECT payment_method, provider FROM ledger.transactions
+    WHERE transactions.txn_id = settled.payment_id
+    OFFSET 0
+  ) AS payments ON true
   WHERE currency IS NOT NULL
-  GROUP BY 1, 2, 3, 4, 5
+  GROUP BY 1, 2, 3, 4, 5, 6
 ), notified AS MATERIALIZED (
   SELECT 'published' AS layer, partner_id, event_type, currency, count(*) AS number,
          sum(amount) AS amount
@@ -36,26 +39,26 @@ WITH booked AS MATERIALIZED (
   WHERE currency IS NOT NULL
   GROUP BY partner_id, event_type, currency
 ), seen AS (
-  SELECT 'payments' AS figure, 'accepted' AS layer, partner_id, currency, count(*) AS number,
-         sum(amount) AS amount
+  SELECT 'payments' AS figure, 'accepted' AS layer, NULL AS provider, partner_id, currency,
+         count(*) AS number, sum(amount) AS amount
   FROM auditor.accepted
   WHERE first_seen >= $1 AND first_seen < $2 AND kind = 'payment'
   GROUP BY partner_id, currency
   UNION ALL
-  SELECT 'payments', 'ledger', partner_id, currency, number, amount FROM booked
+  SELECT 'payments', 'ledger', NULL, partner_id, currency, number, amount FROM booked
   WHERE kind = 'payment'
   UNION ALL
-  SELECT CASE kind WHEN 'refund' THEN 'refunds' ELSE 'gross' END, 'ledger',
+  SELECT CASE kind WHEN 'refund' THEN 'refunds' ELSE 'gross' END, 'ledger', NULL,
          partner_id, currency, number, amount
   FROM booked
   WHERE state = 'succeeded' AND kind IN ('payment', 'capture', 'refund')
   UNION ALL
-  SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'ledger',
+  SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'ledger', provider,
          partner_id, currency, number, amount
   FROM booked
   WHERE state = 'succeeded' AND by_card AND kind IN ('payment', 'capture', 'refund')
   UNION ALL
-  SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'provider',
+  SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'provider', provider,
          partner_id, currency, count(*), sum(amount)
   FROM auditor.provider_journal
   WHERE changed_at >= $1 AND changed_at < $2
@@ -63,23 +66,23 @@ WITH booked AS MATERIALIZED (
     AND NOT EXISTS (
       SELECT FROM auditor.returned WHERE id IN (returned.charge_id, returned.refund_id)
     )
-  GROUP BY kind, partner_id, currency
+  GROUP BY kind, provider, partner_id, currency
   UNION ALL
-  SELECT 'payments', layer, partner_id, currency, number, amount FROM notified
+  SELECT 'payments', layer, NULL, partner_id, currency, number, amount FROM notified
   WHERE event_type IN (
     'payment.succeeded', 'payment.captured', 'payment.failed', 'payment.canceled'
   )
   UNION ALL
-  SELECT CASE event_type WHEN 'refund.succeeded' THEN 'refunds' ELSE 'gross' END, layer,
+  SELECT CASE event_type WHEN 'refund.succeeded' THEN 'refunds' ELSE 'gross' END, layer, NULL,
          partner_id, currency, number, amount
   FROM notified
   WHERE event_type IN ('payment.succeeded', 'capture.succeeded', 'refund.succeeded')
 )
-SELECT partner_id AS partner, currency, figure, layer,
+SELECT partner_id AS partner, currency, figure, layer, provider,
        sum(number)::text AS count, sum(amount)::text AS amount
 FROM seen
-GROUP BY partner_id, currency, figure, layer
-ORDER BY partner_id, currency, figure, layer
+GROUP BY partner_id, currency, figure, layer, provider
+ORDER BY partner_id, currency, figure, layer, provider
 
 -- name: sumUnfinished
 -- What the sums of all windows together have too much of, as rows of numbers below zero, and what

@@ -8,6 +8,7 @@ import {
   withoutNestedLoops,
   type Check,
   type FoundRow,
+  type Unread,
   type Window,
 } from './checks.ts';
 import { addSums, type SumRow } from './sums.ts';
@@ -80,29 +81,29 @@ export type SliceLimits = {
 export async function lookAtWindow(
   compared: Compared,
   window: Window,
-  options: { withProvider: boolean },
+  options: { unread: Unread },
 ): Promise<Look> {
   const found = await findInWindow(compared, window, options);
   return { ...found, ...(await atOneMoment(compared, (tx) => totalsOf(tx, window))) };
 }
 
-/** What is wrong in a window. Without the provider, what needs to have asked it is left out. */
+/** What is wrong in a window, but for what needs a provider that could not be asked. */
 export function findInWindow(
   compared: Compared,
   window: Window,
-  { withProvider }: { withProvider: boolean },
+  { unread }: { unread: Unread },
 ): Promise<Found> {
   const windowed = checks.filter(({ takesWindow }) => takesWindow);
-  return runChecks(compared, windowed, { window, withProvider });
+  return runChecks(compared, windowed, { window, unread });
 }
 
 /** What is wrong however old. With `whole` also what adds up whole tables. */
 export function findAgeless(
   compared: Compared,
-  { withProvider, whole }: { withProvider: boolean; whole: boolean },
+  { unread, whole }: { unread: Unread; whole: boolean },
 ): Promise<Found> {
   const ageless = checks.filter((check) => !check.takesWindow && (whole || !check.whole));
-  return runChecks(compared, ageless, { window: everything, withProvider });
+  return runChecks(compared, ageless, { window: everything, unread });
 }
 
 /**
@@ -112,15 +113,14 @@ export function findAgeless(
 async function runChecks(
   compared: Compared,
   those: readonly Check[],
-  { window, withProvider }: { window: Window; withProvider: boolean },
+  { window, unread }: { window: Window; unread: Unread },
 ): Promise<Found> {
   const findings: DatedFinding[] = [];
   const tookMs = new Map<string, number>();
   for (const check of those) {
-    const { name, needs } = check;
-    if (needs === 'provider' && !withProvider) continue;
+    const { name } = check;
     const startedMs = performance.now();
-    const rows = await atOneMoment(compared, (tx) => findWrong(tx, check, window));
+    const rows = await atOneMoment(compared, (tx) => findWrong(tx, check, window, unread));
     tookMs.set(name, performance.now() - startedMs);
     if (rows.length > 0) findings.push({ ...ruleOf(check), check: name, rows });
   }

@@ -1,7 +1,8 @@
 -- The ledger against the journals of the providers.
 --
 -- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
--- says when it must, and what the window from $1 until $2 is.
+-- says when it must, and what the window from $1 until $2 is. One that nobody can judge without the
+-- journal leaves out what is of the providers $3, whose journals could not be read.
 --
 -- What the journal has of the provider is of the window in which it last learned something new of
 -- it, by the database's clock: a list may be read days later.
@@ -21,6 +22,7 @@ WHERE pair IN (/* payments: drift */)
 SELECT id, since
 FROM auditor.provider_pairs($1, $2)
 WHERE pair IN (/* payments: in flight */) AND NOT is_left
+  AND (provider = ANY ($3::text[])) IS NOT TRUE
 
 -- name: given_back_otherwise
 -- Refunds of cards that ended otherwise at the provider than in the ledger: one that succeeded gave
@@ -36,7 +38,7 @@ CROSS JOIN LATERAL (
   SELECT * FROM ledger.transactions WHERE transactions.txn_id = touched.txn_id OFFSET 0
 ) AS booked
 CROSS JOIN LATERAL (
-  SELECT payment_method FROM ledger.transactions WHERE txn_id = booked.payment_id OFFSET 0
+  SELECT payment_method, provider FROM ledger.transactions WHERE txn_id = booked.payment_id OFFSET 0
 ) AS payments
 CROSS JOIN LATERAL (
   SELECT CASE
@@ -51,6 +53,7 @@ CROSS JOIN LATERAL (
 ) AS made
 WHERE booked.kind = 'refund' AND booked.state <> 'pending' AND payments.payment_method IS NOT NULL
   AND concat_ws(' ', booked.state, made.state) IN (/* refunds: in flight */)
+  AND (payments.provider = ANY ($3::text[])) IS NOT TRUE
 
 -- name: charged_twice
 -- Transactions that were charged more than once: there is never a second successful charge, but for
@@ -174,6 +177,7 @@ WHERE refunds.status <> 'failed'
 SELECT disputes.id, disputes.created_at AS since
 FROM auditor.disputes
 WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
+  AND disputes.provider <> ALL ($3::text[])
   AND NOT EXISTS (
     SELECT FROM ledger.transactions
     WHERE transactions.provider_intent_id = disputes.intent_id
@@ -201,6 +205,11 @@ WHERE noted.created_at >= $1 AND noted.created_at < $2
       ON transactions.provider_intent_id = disputes.intent_id
       AND transactions.provider = disputes.provider
     WHERE disputes.id = noted.dispute_id AND transactions.txn_id = noted.txn_id
+    OFFSET 0
+  )
+  AND NOT EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE transactions.txn_id = noted.txn_id AND transactions.provider = ANY ($3::text[])
     OFFSET 0
   )
 

@@ -473,7 +473,7 @@ $$;
 -- time: what each side says, as provider-pairs.ts has it. `is_left` to the workers is one that is
 -- pending and, as waiting_outside has it, waits for nobody else.
 CREATE FUNCTION provider_pairs(since timestamptz, until timestamptz)
-RETURNS TABLE (id text, pair text, is_left boolean, since timestamptz)
+RETURNS TABLE (id text, provider text, pair text, is_left boolean, since timestamptz)
 LANGUAGE sql STABLE AS $$
   WITH touched AS MATERIALIZED (
     SELECT txn_id FROM auditor.settled_between($1, $2)
@@ -512,7 +512,7 @@ LANGUAGE sql STABLE AS $$
       OFFSET 0
     )
   )
-  SELECT beside.id,
+  SELECT beside.id, beside.provider,
          concat_ws(' ', ledger, CASE
            WHEN intents.id IS NULL THEN 'none'
            WHEN intents.status = 'failed' THEN 'canceled'

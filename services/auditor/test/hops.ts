@@ -10,6 +10,7 @@ import { openInbox, type Effect, type ReceivedEvent } from '@triplock/inbox';
 import { authorizedEvent, type Ledger, type FollowUps } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedFollowUp, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
+import { providerOf } from '@triplock/providers';
 import type { TestDatabase } from '@triplock/testing';
 import { settledAt } from '@triplock/testing/test';
 import { recordPublished } from '../published.ts';
@@ -117,9 +118,10 @@ function received(event: PaymentEvent): ReceivedEvent<PaymentEvent> {
 export function cardHops(ledger: Ledger, refunds: FollowUps) {
   const result = { state: 'succeeded' } as const;
   return {
-    storeIntent: async ({ txnId }: AcceptedPayment, intentId: string) => {
+    storeIntent: async ({ txnId, details }: AcceptedPayment, intentId: string) => {
       const { version } = (await ledger.find(txnId))!;
-      return ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+      const provider = providerOf(details)!;
+      return ledger.storeIntent({ txnId, version, provider, intentId });
     },
     settleCharge: async (payment: AcceptedPayment, chargeId: string): Promise<PaymentEvent> => {
       const { txnId } = payment;

@@ -223,10 +223,12 @@ const unread = await openProviderJournals(readSettings({}, accountSettings), {
   requestsPerSecondMax: 1,
 });
 
-/** Stripe, and what it does not say how to be read is not there. */
-function stripeBy(journal: ProviderJournal | undefined): OpenedJournal {
-  const stripe = unread.find(({ provider }) => provider === 'stripe');
-  return journal === undefined ? stripe! : { ...stripe!, lacks: [], journal };
+/** All providers; one of which no journal is given cannot be asked. */
+function journalsBy(given: Readonly<Record<string, ProviderJournal | undefined>>): OpenedJournal[] {
+  return unread.map((opened) => {
+    const journal = given[opened.provider];
+    return journal === undefined ? opened : { ...opened, lacks: [], journal };
+  });
 }
 
 /**
@@ -238,10 +240,14 @@ export function anAuditorOf(
   {
     workerLag = 0,
     journal,
+    bank,
     slices = usualSlices,
   }: {
     workerLag?: number;
+    /** Stripe's. */
     journal?: ProviderJournal;
+    /** Giro's. */
+    bank?: ProviderJournal;
     slices?: SliceLimits;
   } = {},
 ): Auditor {
@@ -250,7 +256,11 @@ export function anAuditorOf(
     database,
     slices,
     lag: { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) },
-    journal: openJournalCopy({ database, journals: [stripeBy(journal)], logger }),
+    journal: openJournalCopy({
+      database,
+      journals: journalsBy({ stripe: journal, giro: bank }),
+      logger,
+    }),
     lost: aWholeLog(database),
     customerOverdueMs: 3_600_000,
     metrics: auditorMetrics(createMetrics('test')),
