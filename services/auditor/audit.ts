@@ -269,6 +269,7 @@ export function resultOf(seen: Observations, { final }: { final: boolean }): Aud
 function notComparedFindings(unasked: readonly Unasked[]): DatedFinding[] {
   if (unasked.length === 0) return [];
   const rows = unasked.map(({ because, since }) => ({ id: nameOf(because), since }));
+  rows.sort((one, other) => +one.since - +other.since);
   return [{ check: 'not-compared', holds: 'in the end', rows }];
 }
 

@@ -276,7 +276,8 @@ test('a provider that is away hides nothing of another’s, and nothing is said 
   assert.deepEqual(other.drift[differs], [transfer.txnId]);
   assert.deepEqual(other.drift['not-compared'], ['stripe']);
   const none = await audited({ journal: away, bank: away });
-  assert.deepEqual(none.drift, { 'not-compared': ['stripe', 'giro'] });
+  assert.deepEqual([...none.drift['not-compared']!].sort(), ['giro', 'stripe']);
+  assert.deepEqual(Object.keys(none.drift), ['not-compared']);
   const both = await audited({ journal: real, bank: empty });
   assert.deepEqual([...both.drift[differs]!].sort(), [card.payment.txnId, transfer.txnId].sort());
 });
