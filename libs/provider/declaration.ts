@@ -62,6 +62,11 @@ export type ProviderDeclaration<Own extends SettingsTable = SettingsTable> = {
   /** It connects when it is first asked. */
   open(settings: SettingsOf<Own>, options: ProviderOptions): Promise<Provider>;
   openJournal(settings: SettingsOf<Own>, options: ProviderJournalOptions): Promise<ProviderJournal>;
+  /**
+   * What may come to another end after it had ended, which no list by time shows: the audit asks
+   * about it again and again.
+   */
+  mayBeUndone: readonly ('charge' | 'refund')[];
   /** What to do about a journal that could not be read, in the imperative. */
   nextStep(error: ProviderError): string;
   /** Its webhooks; absent where it reports nothing and is only asked. */

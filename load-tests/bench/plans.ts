@@ -49,8 +49,7 @@ const schemas: Readonly<Record<string, string>> = {
 const readsAll: Readonly<Record<string, string>> = {
   'transactions/isEmpty': 'looks at one row',
   'provider-journal/findDoubtful': 'compares all cards with what the provider says of them',
-  'provider-journal/findRefundsToReview':
-    'looks for those of all refunds that were seen longest ago',
+  'provider-journal/findEndedToReview': 'looks for what of all that ended was seen longest ago',
   'provider-journal/endWholeWalk': 'forgets what a walk over everything did not meet',
   'windows/beginning': 'once, before there is a slice',
   'lacking-events/lacking-events': 'an operator asks for it after a database was set back',

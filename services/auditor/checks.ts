@@ -93,10 +93,10 @@ const rules: Readonly<Record<string, Rules>> = {
 };
 
 /**
- * Every check. A statement takes the window, as $1 and $2, or nothing, and one that needs a provider
- * leaves out as $3 what those have that could not be asked; a row is an offending `id` and `since`
- * when it has been one. No row: the check holds. One that takes a window is planned
- * without nested loops: what it looks up by an id it has to look up by LATERAL or with OFFSET 0.
+ * Every check. A statement takes the window, as $1 and $2, or nothing, and one that needs a
+ * provider leaves out what those have, $3, that could not be asked; a row is an offending `id` and
+ * `since` when it has been one. No row: the check holds. One that takes a window is planned without
+ * nested loops: what it looks up by an id it has to look up by LATERAL or with OFFSET 0.
  */
 export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, ofFile]) => {
   const idOf = (name: string) => name.replaceAll('-', '_');

@@ -168,19 +168,20 @@ WHERE provider = $2
 ORDER BY since, kind DESC
 LIMIT $1
 
--- name: findRefundsToReview
--- Refunds that succeeded in both, the journal and the ledger, those seen longest ago first: a bank
--- may send one back weeks later, and no list by time shows that. Nobody has looked at them for
--- an hour.
+-- name: findEndedToReview
+-- Charges and refunds that have ended alike in both, the journal and the ledger, those seen longest
+-- ago first: a bank may send one back weeks later, and no list by time shows that. Nobody has
+-- looked at them for an hour.
 --
--- $1 rows at most, $2 the provider.
+-- $1 rows at most, $2 the provider, $3 the kinds that may be undone there.
 -- A row: kind and id of one to ask about.
-SELECT 'refund' AS kind, refunds.id
-FROM auditor.refunds JOIN ledger.transactions USING (txn_id)
-WHERE refunds.status = 'succeeded' AND transactions.state = 'succeeded' AND refunds.provider = $2
+SELECT journal.kind, journal.id
+FROM auditor.provider_journal AS journal JOIN ledger.transactions USING (txn_id)
+WHERE journal.kind = ANY ($3::text[]) AND journal.status = transactions.state
+  AND journal.provider = $2
   AND transactions.settled_at > now() - interval '30 days'
-  AND refunds.seen_at < now() - interval '1 hour'
-ORDER BY refunds.seen_at
+  AND journal.seen_at < now() - interval '1 hour'
+ORDER BY journal.seen_at
 LIMIT $1
 
 -- name: findUnfinishedToReview

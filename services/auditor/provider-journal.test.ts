@@ -134,6 +134,58 @@ test('a refund that a bank sends back after it succeeded is found by and by, and
   assert.deepEqual(driftOf(await audit())['given-back-otherwise'], [refund.txnId]);
 });
 
+test('a charge that a bank returns after it settled, or settles after it was returned, is found by and by, and named', async (context) => {
+  const { owner, system, auditorOf, real } = await aCardSystem(context);
+  const paymentMethod = 'payto://iban/DE89370400440532013000';
+  const [paid, refused] = [aPayment({ paymentMethod }), aPayment({ paymentMethod })];
+  await system.payByCard(paid, async (hold) => {
+    await hold('T1');
+    return 'B1';
+  });
+  await system.accept(refused);
+  await system.begin(refused);
+  await system.storeIntent(refused, 'T2');
+  await system.endCard(refused, 'failed');
+  const createdAt = new Date();
+  const charges = new Map<string, JournalRow>();
+  const rowsOf = (payment: AcceptedPayment, n: number, status: 'succeeded' | 'failed') => {
+    const { txnId, partnerId, details } = payment;
+    const common = { ...details.money, createdAt, intentId: `T${n}`, txnId, partnerId, status };
+    charges.set(`B${n}`, { ...common, kind: 'charge', id: `B${n}` });
+    return { ...common, kind: 'intent', id: `T${n}` } as const;
+  };
+  const intents = [rowsOf(paid, 1, 'succeeded'), rowsOf(refused, 2, 'failed')];
+  const lists: Partial<Record<JournalRow['kind'], () => JournalRow[]>> = {
+    intent: () => intents,
+    charge: () => [...charges.values()],
+  };
+  const told = new Set<string>();
+  const bank: ProviderJournal = {
+    // By time: what was listed before is not listed again.
+    list: async ({ kind }) => {
+      const rows = told.has(kind) ? [] : (lists[kind]?.() ?? []);
+      told.add(kind);
+      return { outcome: 'page', rows };
+    },
+    read: async (kind, id) => lists[kind]?.().find((row) => row.id === id),
+  };
+  const { database } = auditorOf(real);
+  const audited = async () =>
+    resultOf(await observe(anAuditorOf(database, { bank })), { final: true });
+  const names = ['payment-differs-from-provider', 'payment-contradicts-provider'] as const;
+  const wrong = async () => {
+    const drift = driftOf(await audited());
+    return names.map((name) => drift[name] ?? []);
+  };
+  assert.deepEqual(await wrong(), [[], []]);
+  rowsOf(paid, 1, 'failed');
+  rowsOf(refused, 2, 'succeeded');
+  await owner.query(
+    `UPDATE auditor.provider_journal SET seen_at = seen_at - interval '61 minutes'`,
+  );
+  assert.deepEqual(await wrong(), [[paid.txnId], [refused.txnId]]);
+});
+
 test('an audit lists only what is new', async (context) => {
   const { pay, audit, real, charge } = await aCardSystem(context);
   await stripe.control('POST', '/clock', { offsetMs: -3_000_000 });
@@ -325,11 +377,16 @@ function journalWith(refundOf: string): ProviderJournal {
 test('a refund of which nobody can say what it means stops the walk where its intent is ours alone', async (context) => {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_auditor');
-  await walkJournal({ database, provider: 'stripe', journal: journalWith('pi_of_others') });
+  await walkJournal({
+    database,
+    provider: 'stripe',
+    mayBeUndone: [],
+    journal: journalWith('pi_of_others'),
+  });
   const kept = await store.open().query<{ id: string }>('SELECT id FROM auditor.provider_journal');
   assert.deepEqual(kept, [{ id: 'pi_ours' }]);
   await assert.rejects(
-    walkJournal({ database, provider: 'stripe', journal: journalWith('pi_ours') }),
+    walkJournal({ database, provider: 'stripe', mayBeUndone: [], journal: journalWith('pi_ours') }),
     {
       message: 'unknown_status re_1',
     },
@@ -347,7 +404,12 @@ test('everything that is doubtful is asked about, what waits longest first, and 
     list: async () => ({ outcome: 'page', rows: [] }),
     read: async (_, id) => void asked.push(id),
   };
-  await walkJournal({ database: store.open('triplock_auditor'), provider: 'stripe', journal });
+  await walkJournal({
+    database: store.open('triplock_auditor'),
+    provider: 'stripe',
+    mayBeUndone: [],
+    journal,
+  });
   const oldestFirst = Array.from({ length: 150 }, (_, n) => 150 - n);
   const doubtful = oldestFirst.flatMap((n) => [`pi_succeeded${n}`, `ch_${n}`]);
   assert.deepEqual(asked.slice(0, 300), doubtful);

@@ -21,7 +21,7 @@ const sql = loadStatements(import.meta.url, 'provider-journal.sql', [
   'endWholeWalk',
   'ownIntents',
   'findDoubtful',
-  'findRefundsToReview',
+  'findEndedToReview',
   'findUnfinishedToReview',
   'noteRead',
   'forgetOne',
@@ -81,7 +81,7 @@ async function catchUp({ journals, ...source }: JournalSource): Promise<CaughtUp
 }
 
 async function catchUpWith(
-  { provider, title, journal, lacks, nextStep }: OpenedJournal,
+  { provider, title, journal, lacks, mayBeUndone, nextStep }: OpenedJournal,
   { database, logger }: Omit<JournalSource, 'journals'>,
 ): Promise<CaughtUp> {
   const [row] = await database.query<{ asks: boolean }>(sql.asksAProvider, [provider]);
@@ -96,7 +96,7 @@ async function catchUpWith(
     return notCompared(`the auditor has no ${lacks.join(' and no ')}`, next);
   }
   try {
-    await walkJournal({ database, journal, provider });
+    await walkJournal({ database, journal, provider, mayBeUndone });
     return { outcome: 'compared' };
   } catch (error) {
     // A provider that cannot be asked is a finding; a database that is away is none.
@@ -121,21 +121,25 @@ const doubtfulMs = 30_000;
 const doubtfulMax = 10_000;
 
 /**
- * Refunds that agree and may not for ever, per audit: it takes seconds, and tens of thousands a
- * day. As many of what is not final.
+ * What agrees and may not for ever, per audit: it takes seconds, and tens of thousands a day. As
+ * many of what is not final.
  */
 const reviewedMax = 50;
 
-type Copying = { database: Queryable; journal: ProviderJournal; provider: ProviderName };
+type Copying = {
+  database: Queryable;
+  journal: ProviderJournal;
+  provider: ProviderName;
+} & Pick<OpenedJournal, 'mayBeUndone'>;
 
 /**
  * Brings the copy of one provider's journal up to date: what is new since the last time, what does
- * not agree with the ledger, what is not final, and some refunds, one after the other, that may
- * have been sent back since. Everything that the provider had shown to any caller before is in it
+ * not agree with the ledger, what is not final, and some of what has ended, one after the other,
+ * that may have been undone since. Everything that the provider had shown to any caller before is in it
  * then. Any number may walk at once, and one that was interrupted is gone on with.
  */
 export async function walkJournal(copying: Copying): Promise<void> {
-  const { database, provider } = copying;
+  const { database, provider, mayBeUndone } = copying;
   await database.query(sql.beginWalks, [provider, journalKinds]);
   for (const kind of journalKinds) await walk(copying, kind);
   const find = (statement: string, rowsMax: number) =>
@@ -143,13 +147,14 @@ export async function walkJournal(copying: Copying): Promise<void> {
   const doubtful = await find(sql.findDoubtful, doubtfulMax);
   await readAgain(copying, doubtful, performance.now() + doubtfulMs);
   await readAgain(copying, await find(sql.findUnfinishedToReview, reviewedMax));
-  await readAgain(copying, await find(sql.findRefundsToReview, reviewedMax));
+  const ended = [reviewedMax, provider, mayBeUndone];
+  await readAgain(copying, await database.query<ById>(sql.findEndedToReview, ended));
 }
 
 type ById = { kind: JournalKind; id: string };
 
 async function readAgain(
-  { database, journal, provider }: Copying,
+  { database, journal, provider }: Omit<Copying, 'mayBeUndone'>,
   doubtful: readonly ById[],
   until = Number.POSITIVE_INFINITY,
 ): Promise<void> {
@@ -163,7 +168,10 @@ async function readAgain(
 
 type WalkRow = { cursor: string | null; knownUntil: Date };
 
-async function walk({ database, journal, provider }: Copying, kind: JournalKind): Promise<void> {
+async function walk(
+  { database, journal, provider }: Omit<Copying, 'mayBeUndone'>,
+  kind: JournalKind,
+): Promise<void> {
   // A walk that somebody began earlier may have passed what is newer than its beginning.
   let beganHere = false;
   for (;;) {

@@ -61,6 +61,8 @@ export const giroProvider = {
     const { openGiroJournal } = await import('./journal.ts');
     return openGiroJournal({ ...bankIn(given), ...options });
   },
+  // A bank may return what it has settled, or settle what it has returned, whatever it promises.
+  mayBeUndone: ['charge'],
   nextStep,
   simulator: {
     name: 'giro-simulator',

@@ -224,6 +224,8 @@ export type OpenedJournal = {
   journal?: ProviderJournal;
   /** What they lack. */
   lacks: readonly string[];
+  /** What may come to another end after it had ended. */
+  mayBeUndone: ProviderDeclaration['mayBeUndone'];
   /** What to do about a journal that could not be read. */
   nextStep(error: ProviderError): string;
 };
@@ -233,13 +235,14 @@ export function openProviderJournals(
   settings: AccountSettings,
   options: ProviderJournalOptions,
 ): Promise<OpenedJournal[]> {
-  const opened = providerNames.map(async (provider): Promise<OpenedJournal> => {
-    const { title, openJournal, nextStep } = providerNamed(provider);
+  const opening = providerNames.map(async (provider): Promise<OpenedJournal> => {
+    const { title, openJournal, mayBeUndone, nextStep } = providerNamed(provider);
     const lacks = lacking(provider, settings);
-    if (lacks.length > 0) return { provider, title, lacks, nextStep };
-    return { provider, title, lacks, nextStep, journal: await openJournal(settings, options) };
+    const opened = { provider, title, lacks, mayBeUndone, nextStep };
+    if (lacks.length > 0) return opened;
+    return { ...opened, journal: await openJournal(settings, options) };
   });
-  return Promise.all(opened);
+  return Promise.all(opening);
 }
 
 /** Where the reports of one provider come in, and how they are verified. */

@@ -70,6 +70,8 @@ export const stripeProvider = {
     const { openStripeJournal } = await import('./journal.ts');
     return openStripeJournal({ ...accountIn(given), ...options });
   },
+  // docs.stripe.com/refunds#failed-refunds; of a charge that is asked back there is a dispute.
+  mayBeUndone: ['refund'],
   nextStep,
   reports: {
     settings: {
