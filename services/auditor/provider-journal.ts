@@ -135,8 +135,8 @@ type Copying = {
 /**
  * Brings the copy of one provider's journal up to date: what is new since the last time, what does
  * not agree with the ledger, what is not final, and some of what has ended, one after the other,
- * that may have been undone since. Everything that the provider had shown to any caller before is in it
- * then. Any number may walk at once, and one that was interrupted is gone on with.
+ * that may have been undone since. Everything that the provider had shown to any caller before is
+ * in it then. Any number may walk at once, and one that was interrupted is gone on with.
  */
 export async function walkJournal(copying: Copying): Promise<void> {
   const { database, provider, mayBeUndone } = copying;

@@ -66,7 +66,7 @@ function answerTo(request: ClientRequest, body: string | undefined): Promise<Inc
 
 async function wholeBody(response: IncomingMessage): Promise<unknown> {
   const body = await bodyWithin(response, answerBytesMax);
-  if (body === undefined) throw new Error('an answer that is too long');
+  if (body === undefined) throw new ProviderError({ type: 'answer_too_long' });
   return JSON.parse(body.toString('utf8'));
 }
 

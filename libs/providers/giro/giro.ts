@@ -1,6 +1,7 @@
 import type { Failure } from '@triplock/payments';
 import {
   failureOf,
+  ProviderError,
   type CaptureOutcome,
   type CreateOutcome,
   type ForgottenCharge,
@@ -220,6 +221,7 @@ function failureIn({ body: { code, message } }: BankAnswer): Failure {
  * call comes to an end by itself.
  */
 function nonsense({ status }: BankAnswer): Unknown {
-  const unknown = unknownBecause(new Error(`the bank answered ${status} with something else`));
+  const type = status === 404 ? 'not_known_at_the_bank' : 'another_answer';
+  const unknown = unknownBecause(new ProviderError({ type, statusCode: status }));
   return status === 404 || status === 409 ? { ...unknown, untilMended: true } : unknown;
 }

@@ -177,6 +177,8 @@ test('what no later call will change waits for a person, and an outage does not'
   ] as const) {
     const seen = await ended(name, answer);
     assert.ok(seen.outcome === 'unknown' && seen.untilMended, `${name} ${JSON.stringify(answer)}`);
+    // Who has to mend it reads this in the log.
+    assert.match(String(seen.error), new RegExp(`[a-z]+_[a-z_]+ ${answer.status}`));
   }
   for (const status of [429, 500, 503]) {
     for (const name of names) {
