@@ -182,7 +182,7 @@ function describeReads(open: OpenClaims): void {
     await warmUp(claims, request);
     const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
     const leftMs = (await readUnderWay())!;
-    // Not to the second: a service that tells no time better counts it by the earliest there may be.
+    // A service whose clock is known to the second alone counts it by the earliest there may be.
     assert.ok(leftMs > 0 && leftMs <= 2 * lasting.leaseMs, `${leftMs} ms`);
     await claims.release(owner);
     assert.ok((await readUnderWay())! <= leftMs, 'a release does not say that nobody appends');

@@ -25,7 +25,7 @@ type LookRow = {
   posted: OffsetTexts;
 };
 
-/** Whether a ledger in PostgreSQL has all that was told, as the role `triplock_ledger`; any other may `look`. */
+/** Whether a ledger in PostgreSQL has all that was told; roles but the worker’s may only look. */
 export function openPostgresContinuity(database: Database): Continuity {
   return {
     look: async () => {
