@@ -6,6 +6,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   rmdirSync,
   rmSync,
@@ -22,8 +23,8 @@ import { generateSealingKey } from '@triplock/runtime';
 import { freePort, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from './bring-up.ts';
 import type { PartEndpoints } from './endpoints.ts';
-import { createHome, homeAt, homeWithout, readJson, separateHomes, sealingKeysIn } from './home.ts';
-import { isLocked, withLock } from './lock.ts';
+import { createHome, homeAt, homeWithout, separateHomes, sealingKeysIn } from './home.ts';
+import { withLock } from './lock.ts';
 import { kafka } from './parts/kafka.ts';
 import { postgres } from './parts/postgres.ts';
 import { redis } from './parts/redis.ts';
@@ -32,7 +33,7 @@ import { startTimeOf } from './processes/identity.ts';
 import { lastLines } from './processes/logs.ts';
 import { findStranger, startProcess, waitUntilReady } from './processes/start.ts';
 import { withDatabase } from './provision/database.ts';
-import { openReservations, reservationsFile } from './ports.ts';
+import { openReservations, reservationsFolder } from './ports.ts';
 import { openSession, readState, writeState } from './session.ts';
 import { takeDown } from './take-down.ts';
 import {
@@ -150,34 +151,36 @@ test('of many launchers that want one port at once one gets it, also after its o
   }
 });
 
-test('a lock is one launcher’s at a time, also where it was removed or its owner was killed', async (t) => {
-  const folder = join(testHome(t), 'locks');
-  mkdirSync(folder, { recursive: true });
+test('a lock is one launcher’s at a time, however many find that its owner was killed', async (t) => {
+  const home = testHome(t);
   const script = `
-    const [{ withLock }, { rmSync, writeFileSync }, { setTimeout: delay }] = await Promise.all([
-      import(${JSON.stringify(join(import.meta.dirname, 'lock.ts'))}),
-      import('node:fs'),
-      import('node:timers/promises'),
-    ]);
+    const [{ take, rewrite, thisProcess }, { isSameProcess }, { rmSync, writeFileSync }] =
+      await Promise.all([
+        import(${JSON.stringify(join(import.meta.dirname, 'lock.ts'))}),
+        import(${JSON.stringify(join(import.meta.dirname, 'processes/identity.ts'))}),
+        import('node:fs'),
+      ]);
     const [lock, inside] = [process.argv[1] + '/lock', process.argv[1] + '/inside'];
-    const { signal } = new AbortController();
-    for (let times = 1; times <= 25; times += 1) {
-      const waiting = { report() {}, signal, leavesNothing: () => times % 2 === 0 };
-      await withLock(lock, waiting, async () => {
-        writeFileSync(inside, '', { flag: 'wx' });
-        await delay(1);
-        rmSync(inside);
-        if (times === 25) process.kill(process.pid, 'SIGKILL');
-      });
+    for (let times = 0; times < 150;) {
+      const taken = take(lock, thisProcess(), isSameProcess);
+      if (taken.outcome === 'taken') continue;
+      writeFileSync(inside, '', { flag: 'wx' });
+      // As long as it takes others to judge the owner before.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+      rmSync(inside);
+      // As a killed one leaves it.
+      rewrite(taken.name, { pid: process.pid, startedAt: 'long ago' });
+      times += 1;
     }`;
+  mkdirSync(home, { recursive: true });
   const launchers = Array.from({ length: 4 }, async () => {
-    const args = ['--input-type=module', '-e', script, folder];
+    const args = ['--input-type=module', '-e', script, home];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] });
     t.after(() => child.kill('SIGKILL'));
-    return ((await once(child, 'exit')) as [number, string])[1];
+    const [code] = (await once(child, 'exit')) as [number];
+    return code;
   });
-  assert.deepEqual(await Promise.all(launchers), Array(4).fill('SIGKILL'));
-  assert.equal(isLocked(join(folder, 'lock')), false);
+  assert.deepEqual(await Promise.all(launchers), [0, 0, 0, 0]);
 });
 
 test('whoever answers in the place of a process that could not bind its port is not taken for it', async (t) => {
@@ -215,16 +218,26 @@ test('Redis, Kafka and PostgreSQL of another home are not taken for one’s own'
   await assert.rejects(probeOwn(postgres, database, own), /the server of .* answers/);
 });
 
+/** What a file of reservations says; nothing where it was another home's and is gone by now. */
+function reservationOf(name: string): string {
+  try {
+    return readFileSync(join(reservationsFolder, name), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return '';
+  }
+}
+
 test('down --volumes leaves nothing of a home anywhere, and says what it keeps and where', async (t) => {
   const home = testHome(t);
   const { kafka, pubsub } = await bringUpParts({ home });
   assert.ok(kafka !== '' && pubsub !== '');
   const postgres = realpathSync(join(home, 'data', 'postgres'));
   const { ports } = readState(homeAt(home));
-  const reserved = () => {
-    const all = readJson(reservationsFile) as Record<string, { home: string }>;
-    return Object.keys(all).filter((port) => all[port]!.home === home);
-  };
+  const reserved = () =>
+    readdirSync(reservationsFolder)
+      .filter((name) => /^\d+\.\d+$/.test(name))
+      .filter((name) => reservationOf(name).includes(home));
   assert.ok(reserved().length >= Object.keys(ports).length / 2);
 
   mkdirSync(join(home, 'load'));

@@ -9,7 +9,6 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { isBuiltin } from 'node:module';
 import { dirname, join, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { showProgress } from './progress-line.mjs';
@@ -76,13 +75,12 @@ export function provideNode(root, own = process) {
 
 /**
  * Whether a Node can run the repository: 24 is the oldest that is tested, and some Linux
- * distributions build theirs without types or SQLite. One that was fetched into node_modules, which
- * npm puts first in the PATH of its scripts, goes with the next install.
+ * distributions build theirs without types. One that was fetched into node_modules, which npm puts
+ * first in the PATH of its scripts, goes with the next install.
  */
 function serves(root, { execPath, versions, features }) {
   if (execPath.startsWith(join(root, 'node_modules', sep))) return false;
-  const isWhole = Boolean(features.typescript) && isBuiltin('node:sqlite');
-  return Number.parseInt(versions.node, 10) >= 24 && isWhole;
+  return Number.parseInt(versions.node, 10) >= 24 && Boolean(features.typescript);
 }
 
 function isInstalled(root) {

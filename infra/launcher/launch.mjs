@@ -36,10 +36,8 @@ function run(file, { root, words }) {
   // What takes the compiled code away would write its own there when it ends.
   const isForgetting = file.endsWith('/down.ts') && words.includes('--volumes');
   const cache = join(root, '.triplock', 'compiled');
-  // kafkajs computes a negative timer on newer Nodes, and the first releases of 24 call SQLite an
-  // experiment: harmless, and only noise on a console.
-  const quiet = ['TimeoutNegativeWarning', 'ExperimentalWarning'];
-  const flags = [...quiet.map((name) => `--disable-warning=${name}`), '--import', follow];
+  // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
+  const flags = ['--disable-warning=TimeoutNegativeWarning', '--import', follow];
   const child = spawn(node, [...flags, file, ...words], {
     cwd: process.cwd(),
     // Compiled code is kept, types already stripped: the second start takes half the time.

@@ -1,105 +1,155 @@
-import { existsSync, rmSync, statSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
+import { randomUUID } from 'node:crypto';
+import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isSameProcess, startTimeOf } from './processes/identity.ts';
 import type { Report } from './session.ts';
 
-/*
- * The locks are SQLite's, on files that nothing is written to: the system takes one back when its
- * process ends, however that ends, so nobody has to judge whether an owner still lives. No such
- * file may be opened otherwise: a process loses its lock on a file by closing it anywhere.
- */
+/** A process that holds something. */
+export type Owner = { pid: number; startedAt: string };
 
-/** Longer than a look takes whether somebody has it. */
-const lookedAtMs = 50;
-const askAgainMs = 100;
-/** Of SQLite: https://www.sqlite.org/rescode.html */
-const codes = { busy: 5, cannotOpen: 14 };
+export function thisProcess(): Owner {
+  return { pid: process.pid, startedAt: startTimeOf(process.pid) ?? '' };
+}
 
 /**
- * Runs `work` while no other launcher holds the lock file; waits for one that does. The file stays,
- * unless `leavesNothing`.
+ * Runs `work` while no other launcher holds the lock file; waits for a live owner and takes over
+ * from a dead one. What is left of it says that nobody holds it, unless `leavesNothing`.
  */
 export async function withLock<Result>(
   file: string,
   waiting: { report: Report; signal: AbortSignal; leavesNothing?: () => boolean },
   work: () => Promise<Result>,
 ): Promise<Result> {
-  for (let reported = false; ;) {
-    const before = inodeOf(file);
-    const lock = takeNow(file, lookedAtMs);
-    try {
-      // Whoever had it may have removed the file that this is the lock of.
-      if (lock !== undefined && before !== undefined && before === inodeOf(file)) {
-        try {
-          return await work();
-        } finally {
-          if (waiting.leavesNothing?.()) rmSync(file, { force: true });
-        }
+  let reported = false;
+  for (;;) {
+    const taken = take<Lock>(file, thisProcess(), isHeld);
+    if (taken.outcome === 'ours') {
+      try {
+        return await work();
+      } finally {
+        // Who waits finds it gone, and makes it anew.
+        if (waiting.leavesNothing?.()) rmSync(taken.name, { force: true });
+        else rewrite<Lock>(taken.name, null);
       }
-    } finally {
-      lock?.close();
     }
-    if (lock !== undefined) continue;
-    if (!reported) waiting.report('waiting for another launcher to finish');
+    const { pid } = taken.holder!;
+    if (!reported && pid !== process.pid) {
+      waiting.report(`waiting for another launcher (pid ${pid}) to finish`);
+    }
     reported = true;
-    await delay(askAgainMs, undefined, { signal: waiting.signal });
+    await delay(200, undefined, { signal: waiting.signal });
   }
 }
+
+/** Who holds it; nobody once it was released. */
+type Lock = Owner | null;
+
+const isHeld = (lock: Lock) => lock !== null && isSameProcess(lock);
 
 /** Whether a launcher holds the lock file now. */
 export function isLocked(file: string): boolean {
-  if (!existsSync(file)) return false;
-  let database: DatabaseSync | undefined;
-  try {
-    database = new DatabaseSync(file, { readOnly: true });
-    database.exec('SELECT 1 FROM sqlite_schema');
-    return false;
-  } catch (error) {
-    if (isOf(error, codes.cannotOpen)) return false; // Gone meanwhile.
-    if (isOf(error, codes.busy)) return true;
-    throw error;
-  } finally {
-    database?.close();
+  for (;;) {
+    const last = highest(file);
+    if (last === 0) return false;
+    const text = ifThere(() => readFileSync(`${file}.${last}`, 'utf8'));
+    // Followed meanwhile.
+    if (text !== undefined) return isHeld(JSON.parse(text) as Lock);
   }
 }
 
-/** Removes a lock file, unless somebody holds it. */
+/**
+ * Takes what the files `<file>.<n>` are about: the one with the highest n says who has it. Nobody
+ * removes it but who has it; it is followed by n + 1, which is linked and so made by one alone: a
+ * process that was killed at any line leaves a file behind whose owner is dead, and it is no matter
+ * who follows it. A file that is removed because its owner looked dead may be another's by then.
+ */
+export function take<Holder>(
+  file: string,
+  mine: Holder,
+  isTaken: (holder: Holder) => boolean,
+): { outcome: 'ours'; name: string } | { outcome: 'taken'; holder: Holder } {
+  for (;;) {
+    const last = highest(file);
+    if (last > 0) {
+      const text = ifThere(() => readFileSync(`${file}.${last}`, 'utf8'));
+      // Followed meanwhile, and removed by whoever follows.
+      if (text === undefined) continue;
+      const holder = JSON.parse(text) as Holder;
+      if (isTaken(holder)) return { outcome: 'taken', holder };
+    }
+    const name = `${file}.${last + 1}`;
+    if (!linkNew(name, mine)) continue;
+    // One that was followed and removed between our look and our link would be ours by name alone:
+    // whoever followed it is above us, or below where nothing was left of it in between.
+    const lower = numbersOf(file).filter((n) => n <= last);
+    const isTakenBelow = lower.some((n) => {
+      const text = ifThere(() => readFileSync(`${file}.${n}`, 'utf8'));
+      return text !== undefined && isTaken(JSON.parse(text) as Holder);
+    });
+    if (highest(file) > last + 1 || isTakenBelow) {
+      rmSync(name, { force: true });
+      continue;
+    }
+    for (const n of lower) rmSync(`${file}.${n}`, { force: true });
+    return { outcome: 'ours', name };
+  }
+}
+
+/** Removes what is left of a lock that nobody holds. */
 export async function removeLock(file: string): Promise<void> {
-  if (!existsSync(file) || isLocked(file)) return;
+  if (highest(file) === 0 || isLocked(file)) return;
   const { signal } = new AbortController();
-  const waiting = { report: () => undefined, signal, leavesNothing: () => true };
-  await withLock(file, waiting, async () => undefined);
+  await withLock(
+    file,
+    { report: () => undefined, signal, leavesNothing: () => true },
+    async () => {},
+  );
 }
 
-/** Does what takes no time while nobody else does it under the same file, which stays. */
-export function inTurn<Result>(file: string, work: () => Result): Result {
-  const lock = takeNow(file, 30_000);
-  if (lock === undefined) throw new Error(`somebody keeps ${file} locked`);
+/** Says otherwise about what is ours: nobody else changes or removes a file whose owner lives. */
+export function rewrite<Holder>(name: string, holder: Holder): void {
+  renameSync(write(name, holder), name);
+}
+
+const highest = (file: string) => Math.max(0, ...numbersOf(file));
+
+/** None in a home that was never made. */
+function numbersOf(file: string): number[] {
+  const beginning = `${basename(file)}.`;
+  const names = ifThere(() => readdirSync(dirname(file))) ?? [];
+  return names
+    .filter((name) => name.startsWith(beginning))
+    .map((name) => name.slice(beginning.length))
+    .filter((rest) => /^\d+$/.test(rest))
+    .map(Number);
+}
+
+/** Linking a file that is already written: nobody ever reads one without its owner in it. */
+function linkNew(name: string, holder: unknown): boolean {
+  const written = write(name, holder);
   try {
-    return work();
+    linkSync(written, name);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
   } finally {
-    lock.close();
+    rmSync(written);
   }
 }
 
-/** The lock, which is let go by closing it; nothing where another has it for so long. */
-function takeNow(file: string, timeout: number): DatabaseSync | undefined {
-  const database = new DatabaseSync(file, { timeout });
+function write(name: string, holder: unknown): string {
+  const file = join(dirname(name), `writing-${randomUUID()}`);
+  writeFileSync(file, JSON.stringify(holder), { mode: 0o600 });
+  return file;
+}
+
+function ifThere<Result>(read: () => Result): Result | undefined {
   try {
-    // Else there would be a journal beside it, of a database that is empty.
-    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
-    return database;
+    return read();
   } catch (error) {
-    database.close();
-    if (isOf(error, codes.busy)) return undefined;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-}
-
-function isOf(error: unknown, code: number): boolean {
-  return (error as { errcode?: number }).errcode === code;
-}
-
-function inodeOf(file: string): number | undefined {
-  return statSync(file, { throwIfNoEntry: false })?.ino;
 }

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, mkdirSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { CommandError, UsageError } from '@triplock/command';
-import { defaultHome, homeAt, readJson, writeJson, type Home } from './home.ts';
-import { inTurn } from './lock.ts';
-import { isSameProcess, thisProcess, type ProcessIdentity } from './processes/identity.ts';
+import { defaultHome, homeAt, readJson, type Home } from './home.ts';
+import { rewrite, take, thisProcess, type Owner } from './lock.ts';
+import { isSameProcess } from './processes/identity.ts';
 import { readState, type Reservations, type Session } from './session.ts';
 
 /** A port that a process listens on. */
@@ -129,36 +129,32 @@ function hash(text: string): number {
   return createHash('sha256').update(text).digest().readUInt32BE();
 }
 
-/** Whose a port is: the home's, and the launcher's while one is at work on it. */
-type Reservation = { home: string; launcher?: ProcessIdentity };
-type ByPort = Record<string, Reservation>;
+/** A file per port says whose it is: the home, and the launcher while one is at work on it. */
+type Reservation = { home: string; launcher?: Owner };
 
 /** One folder for the user on this machine, whatever TMPDIR says: clones differ in that. */
-const reservationsFolder = join('/tmp', `triplock-ports-${process.getuid?.() ?? 'user'}`);
-export const reservationsFile = join(reservationsFolder, 'reserved.json');
+export const reservationsFolder = join('/tmp', `triplock-ports-${process.getuid?.() ?? 'user'}`);
 
 /**
- * Opens the reservations for a home. Call `reserve` under the home's lock. What a launcher reserved
- * that was killed is anybody's once no process of its home lives.
+ * Opens the reservations for a home. Call `reserve` under the home's lock. A launcher that was
+ * killed at any line leaves a file behind whose owner is dead, and whoever comes next follows it.
  */
-export function openReservations({ folder: home }: Home): Reservations {
-  const mine: Reservation = { home, launcher: thisProcess() };
-  const held = new Set<number>();
+export function openReservations(home: Home): Reservations {
+  const mine: Reservation = { home: home.folder, launcher: thisProcess() };
+  const held = new Map<number, string>();
   return {
     reserve(port) {
       if (held.has(port)) return true;
-      const isOurs = changeReservations((all) => {
-        const other = all[port];
-        if (other !== undefined && isAnothers(other, mine)) return false;
-        all[port] = mine;
-        return true;
-      });
-      if (isOurs) held.add(port);
-      return isOurs;
+      ensureFolder();
+      const taken = take(join(reservationsFolder, String(port)), mine, (other) =>
+        isAnothers(other, mine),
+      );
+      if (taken.outcome === 'taken') return false;
+      held.set(port, taken.name);
+      return true;
     },
     release() {
-      if (held.size > 0)
-        changeReservations((all) => held.forEach((port) => (all[port] = { home })));
+      for (const name of held.values()) rewrite<Reservation>(name, { home: home.folder });
       held.clear();
     },
   };
@@ -169,27 +165,12 @@ export function openReservations({ folder: home }: Home): Reservations {
  * processes lives: nobody else would have it as the home's.
  */
 export function forgetReservations({ folder: home }: Home): void {
-  if (!existsSync(reservationsFile)) return;
-  changeReservations((all) => {
-    for (const [port, each] of Object.entries(all)) if (each.home === home) delete all[port];
-  });
-}
-
-/** @throws CommandError where the folder is another user's, who knew its name. */
-function changeReservations<Result>(change: (all: ByPort) => Result): Result {
-  mkdirSync(reservationsFolder, { recursive: true, mode: 0o700 });
-  const folder = lstatSync(reservationsFolder);
-  if (!folder.isDirectory() || folder.uid !== (process.getuid?.() ?? folder.uid)) {
-    throw new CommandError(
-      `${reservationsFolder} should be a folder of this user: look at it and remove it`,
-    );
+  if (!existsSync(reservationsFolder)) return;
+  for (const name of readdirSync(reservationsFolder).filter((each) => /^\d+\.\d+$/.test(each))) {
+    const file = join(reservationsFolder, name);
+    const reserved = readJson(file) as Reservation | undefined;
+    if (reserved?.home === home) rmSync(file, { force: true });
   }
-  return inTurn(join(reservationsFolder, 'lock'), () => {
-    const all = (readJson(reservationsFile) as ByPort | undefined) ?? {};
-    const result = change(all);
-    writeJson(reservationsFile, all);
-    return result;
-  });
 }
 
 /** Under the lock of our own home, what an earlier launcher reserved for it is ours. */
@@ -197,4 +178,14 @@ function isAnothers({ home, launcher }: Reservation, mine: Reservation): boolean
   if (home === mine.home) return false;
   if (launcher !== undefined && isSameProcess(launcher)) return true;
   return Object.values(readState(homeAt(home)).processes).some(isSameProcess);
+}
+
+/** @throws CommandError where the folder is another user's, who knew its name. */
+function ensureFolder(): void {
+  mkdirSync(reservationsFolder, { recursive: true, mode: 0o700 });
+  const { uid } = lstatSync(reservationsFolder);
+  if (lstatSync(reservationsFolder).isDirectory() && uid === (process.getuid?.() ?? uid)) return;
+  throw new CommandError(
+    `${reservationsFolder} should be a folder of this user: look at it and remove it`,
+  );
 }

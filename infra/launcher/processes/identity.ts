@@ -15,11 +15,6 @@ export function startTimeOf(pid: number): string | undefined {
   return process.platform === 'linux' ? procStat(pid)?.startedAt : psStartTime(pid);
 }
 
-/** The one that asks. */
-export function thisProcess(): ProcessIdentity {
-  return { pid: process.pid, startedAt: startTimeOf(process.pid) ?? '' };
-}
-
 /** Whether the process stands still after a SIGSTOP. */
 export function isPaused(pid: number): boolean {
   if (process.platform === 'linux') return procStat(pid)?.state === 'T';
@@ -160,8 +155,8 @@ const launcherMark = 'TRIPLOCK_LAUNCHER';
 
 /** What is set for everything that this process starts for a home. */
 export function marksOf(home: Home): Readonly<Record<string, string>> {
-  const { pid, startedAt } = thisProcess();
-  return { [homeMark]: home.folder, [launcherMark]: `${pid} ${startedAt}` };
+  const launcher = `${process.pid} ${startTimeOf(process.pid) ?? ''}`;
+  return { [homeMark]: home.folder, [launcherMark]: launcher };
 }
 
 /**
