@@ -158,7 +158,7 @@ test('a card is named by its payment method, and by nothing that cannot be one',
       errors.map((error) => error.pointer),
       ['#/payment_method'],
     );
-    assert.match(errors[0]!.detail, /the id of a payment method at the provider/);
+    assert.match(errors[0]!.detail, /an id that the provider gave/);
   }
 });
 
