@@ -19,11 +19,3 @@ export function storableText(value: unknown, lengthMax: number): string {
   // The cut comes first, because it may leave half a pair.
   return text.slice(0, lengthMax).toWellFormed().replaceAll('\0', '\uFFFD');
 }
-
-/** Whether it may be the id of one of a provider's objects: anything else makes no sense. */
-export function isObjectId(value: unknown): value is string {
-  return typeof value === 'string' && objectId.test(value);
-}
-
-// docs.stripe.com/upgrades: ids never exceed 255 characters. An end-to-end id has 35.
-const objectId = /^[\w-]{1,255}$/;

@@ -306,3 +306,11 @@ export class ProviderError extends Error {
     this.requestId = details.requestId;
   }
 }
+
+/** Whether it may be the id of one of a provider's objects: anything else makes no sense. */
+export function isObjectId(value: unknown): value is string {
+  return typeof value === 'string' && objectId.test(value);
+}
+
+// docs.stripe.com/upgrades: ids never exceed 255 characters. An end-to-end id has 35.
+const objectId = /^[\w-]{1,255}$/;
