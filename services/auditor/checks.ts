@@ -127,12 +127,20 @@ export type Unread = readonly ProviderName[];
 export function findWrong(
   tx: Queryable,
   { sql, takesWindow, needs }: Pick<Check, 'sql' | 'takesWindow' | 'needs'>,
-  { from, until }: Window,
+  window: Window,
   unread: Unread = [],
 ): Promise<FoundRow[]> {
   if (!takesWindow) return tx.query(sql);
-  const parameters = needs === 'provider' ? [from, until, unread] : [from, until];
-  return withoutNestedLoops(tx, () => tx.query(sql, parameters));
+  return withoutNestedLoops(tx, () => tx.query(sql, parametersOf({ needs }, window, unread)));
+}
+
+/** What the statement of a check takes that takes a window. */
+export function parametersOf(
+  { needs }: Pick<Check, 'needs'>,
+  { from, until }: Window,
+  unread: Unread = [],
+): unknown[] {
+  return needs === 'provider' ? [from, until, unread] : [from, until];
 }
 
 /**

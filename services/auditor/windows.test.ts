@@ -4,7 +4,14 @@ import { consumers } from '@triplock/pipeline';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { aScene } from '@triplock/testing/test';
-import { checks, everything, withoutNestedLoops, type Window } from './checks.ts';
+import {
+  checks,
+  everything,
+  parametersOf,
+  withoutNestedLoops,
+  type Check,
+  type Window,
+} from './checks.ts';
 import { ownersOf } from './test/hops.ts';
 import { aCardScene } from './test/harm.ts';
 import { wholeSystem } from './test/whole-system.ts';
@@ -33,20 +40,24 @@ async function aPlanner(context: TestContext) {
     const at = (part: number) => new Date(from + part * (until - from)).toISOString();
     return { from: at(0.5), until: at(0.5 + share) };
   };
-  const planOf = async (sql: string, rows: number, { from, until } = everything) => {
+  const planOf = async (
+    { sql, needs }: Pick<Check, 'sql'> & Partial<Pick<Check, 'needs'>>,
+    rows: number,
+    window = everything,
+  ) => {
     await admin.query(
       `UPDATE pg_class SET relpages = 1, reltuples = ${rows}
        WHERE relkind = 'r' AND relnamespace::regnamespace::text = ANY ($1)`,
       [['ledger', 'auditor', 'webhooks', ...consumers.map(({ schema }) => schema)]],
     );
-    const window = sql.includes('$1') ? [from, until] : [];
+    const parameters = sql.includes('$1') ? parametersOf({ needs }, window) : [];
     const explain = (tx: Queryable) =>
       tx.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
         `EXPLAIN (VERBOSE, FORMAT JSON) ${sql}`,
-        window,
+        parameters,
       );
     const [row] = await auditor.transaction((tx) =>
-      window.length > 0 ? withoutNestedLoops(tx, explain) : explain(tx),
+      parameters.length > 0 ? withoutNestedLoops(tx, explain) : explain(tx),
     );
     return row!['QUERY PLAN'][0].Plan;
   };
@@ -79,10 +90,10 @@ test('an audit of ten times as much takes about ten times as long', async (conte
   const { planOf } = await aPlanner(context);
   const sql = loadStatements(import.meta.url, 'windows.sql', windowStatements);
   const whole = windowStatements.slice(0, 4).map((name) => ({ name, sql: sql[name] }));
-  for (const { name, sql } of [...checks, ...whole]) {
-    const { 'Total Cost': cost } = await planOf(sql, 1_000_000);
-    const { 'Total Cost': later } = await planOf(sql, 10_000_000);
-    assert.ok(later < 30 * cost, `${name}: ${later} after ${cost}`);
+  for (const check of [...checks, ...whole]) {
+    const { 'Total Cost': cost } = await planOf(check, 1_000_000);
+    const { 'Total Cost': later } = await planOf(check, 10_000_000);
+    assert.ok(later < 30 * cost, `${check.name}: ${later} after ${cost}`);
   }
 });
 
@@ -92,13 +103,14 @@ test('what a slice is compared with is read by its time or by id, however much i
   const sums = ['sumWindow', 'countWindow'] as const;
   const ofWindow = sums.map((name) => ({ name, sql: totals[name], takesWindow: true }));
   const whole = new Set<string>();
-  for (const { name, sql } of [...checks, ...ofWindow].filter(({ takesWindow }) => takesWindow)) {
-    for (const scan of scansOf(await planOf(sql, 10_000_000, windowOf(0.002)))) {
+  for (const check of [...checks, ...ofWindow].filter(({ takesWindow }) => takesWindow)) {
+    for (const scan of scansOf(await planOf(check, 10_000_000, windowOf(0.002)))) {
       const found = scan['Index Cond'] ?? scan['Recheck Cond'] ?? '';
       const filter = scan['Filter'] ?? '';
       const byTime = /::timestamp with time zone/.test(found + filter);
       const byId = /\b(event_id|txn_id|payment_id|ordering_key|provider_intent_id) = /.test(found);
-      if (!byTime && !byId) whole.add(`${name} of ${scan['Relation Name']}: ${found} ${filter}`);
+      if (!byTime && !byId)
+        whole.add(`${check.name} of ${scan['Relation Name']}: ${found} ${filter}`);
     }
   }
   assert.deepEqual([...whole], []);
@@ -129,12 +141,12 @@ test('no check compares each with each, or is compiled for a cost that it has no
   );
   const rows = day!.rows;
   assert.ok(rows > 5_000);
-  for (const { name, sql } of checks.filter(({ takesWindow }) => takesWindow)) {
+  for (const { name, sql, needs } of checks.filter(({ takesWindow }) => takesWindow)) {
     const plan = await atOneMoment({ database: auditor }, (tx) =>
       withoutNestedLoops(tx, async () => {
         const explained = await tx.query<{ 'QUERY PLAN': [{ Plan: Node; JIT?: object }] }>(
           `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${sql}`,
-          [new Date().toISOString(), everything.until],
+          parametersOf({ needs }, { ...everything, from: new Date().toISOString() }),
         );
         const [{ Plan, JIT }] = explained[0]!['QUERY PLAN'];
         assert.equal(JIT, undefined, name);
