@@ -1,8 +1,7 @@
 import { claimTimes } from '@triplock/claims';
 import type { LedgerPorts } from '@triplock/ledger';
-import { isFollowUp } from '@triplock/payments';
 import type { Gateway } from '../gateway.ts';
-import type { Asked } from './find-transaction.ts';
+import { knownRecordKey, type Asked } from './find-transaction.ts';
 import { findPosted } from './transaction.ts';
 
 /** What became of a key. */
@@ -39,9 +38,8 @@ export async function findKey(
   const askedAt = Date.now();
   const seen = await lookUp(gateway, asked);
   if (seen !== undefined) return seen;
-  // The record of what follows a payment has that one's key, which is not known here.
-  const recordKey = isFollowUp(asked.kind) ? undefined : asked.txnId;
-  if (!(await gateway.recovery.untilPosted(recordKey, signal))) return { outcome: 'cold' };
+  const { recovery } = gateway;
+  if (!(await recovery.untilPosted(knownRecordKey(asked), signal))) return { outcome: 'cold' };
   const server = await gateway.wholeLedger();
   const later = await lookUp(gateway, asked);
   if (later !== undefined) return later;

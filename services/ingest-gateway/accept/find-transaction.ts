@@ -36,8 +36,7 @@ export type FindOutcome =
 export async function findTransaction(gateway: Gateway, asked: Asked): Promise<FindOutcome> {
   const { claims, recovery, metrics } = gateway;
   const { txnId } = asked;
-  // The record of what follows a payment has that one's key, which is not known here.
-  const recordKey = isFollowUp(asked.kind) ? undefined : txnId;
+  const recordKey = knownRecordKey(asked);
   const posted = await findPosted(gateway, asked);
   if (posted !== undefined) return showPosted(gateway, posted, asked);
   const claimed = await claims.read(txnId);
@@ -68,6 +67,11 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
     default:
       return claimed satisfies never;
   }
+}
+
+/** The key of its record: what follows a payment has that one's, which its own id does not tell. */
+export function knownRecordKey({ kind, txnId }: Pick<Asked, 'kind' | 'txnId'>): TxnId | undefined {
+  return isFollowUp(kind) ? undefined : txnId;
 }
 
 /** What the ledger's row shows to whom. */

@@ -6,7 +6,16 @@ import { partitionOfKey, type Offsets, type TopicOffsets } from '@triplock/trans
  * Tells whether the ledger has posted everything that was in the topic at a barrier; with the key
  * of a record, everything under that key.
  */
-export type Progress = { hasPassed(barrier: string, recordKey?: string): Promise<boolean> };
+export type Progress = {
+  hasPassed(barrier: string, recordKey?: string): Promise<boolean>;
+  /**
+   * The same of a barrier at what is in the topic now: waits for it, and is false when `signal`
+   * ends the wait.
+   *
+   * @throws when Kafka does not answer.
+   */
+  untilPosted(recordKey: string | undefined, signal: AbortSignal): Promise<boolean>;
+};
 
 type Position = { committed: Offsets; end: Offsets };
 
@@ -55,6 +64,16 @@ export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>):
       for (const partition of now) known.add(partition);
       return own.every((partition) => known.has(partition));
     },
+    async untilPosted(recordKey, signal) {
+      let position = await ask();
+      const barrier = position.end;
+      const own = partitionsOf(recordKey, barrier);
+      while (!own.every((partition) => isPassed(partition, barrier, position))) {
+        if (signal.aborted) return false;
+        position = await ask();
+      }
+      return true;
+    },
   };
 }
 
@@ -84,33 +103,6 @@ function readBarrier(text: string): Offsets {
   const written = Object.entries(JSON.parse(text) as Record<string, string>);
   const offsets = written.filter(([name]) => name !== 'id');
   return new Map(offsets.map(([partition, offset]) => [Number(partition), BigInt(offset)]));
-}
-
-/** Waits until the ledger has posted all that was in the topic when it was asked. */
-export type PostedNow = {
-  /**
-   * With the key of a record, all under that key. False when `signal` ends the wait.
-   *
-   * @throws when Kafka does not answer.
-   */
-  untilPosted(recordKey: string | undefined, signal: AbortSignal): Promise<boolean>;
-};
-
-/** Watches how far the workers are behind a moment: only offsets read after the question count. */
-export function watchPosted(offsets: Pick<TopicOffsets, 'committed' | 'end'>): PostedNow {
-  const ends = shareReads(() => offsets.end(), askLimits);
-  const committed = shareReads(() => offsets.committed(), askLimits);
-  return {
-    async untilPosted(recordKey, signal) {
-      const end = await ends();
-      const own = partitionsOf(recordKey, end);
-      while (!signal.aborted) {
-        const position = { committed: await committed(), end };
-        if (own.every((partition) => isPassed(partition, end, position))) return true;
-      }
-      return false;
-    },
-  };
 }
 
 /** Tells whether the ledger has posted everything, of a record's key, whose claim has expired. */

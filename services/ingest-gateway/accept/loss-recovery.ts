@@ -4,13 +4,7 @@ import type { Ledger } from '@triplock/ledger';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import type { TopicOffsets } from '@triplock/transport';
-import {
-  watchExpired,
-  watchPosted,
-  watchProgress,
-  writeBarrier,
-  type PostedNow,
-} from './ledger-progress.ts';
+import { watchExpired, watchProgress, writeBarrier, type Progress } from './ledger-progress.ts';
 
 /** What must be known before the ledger's "no such payment" can stand in for a lost claim. */
 export type BarrierCheck = {
@@ -24,7 +18,7 @@ export type BarrierCheck = {
 export type BarrierIds = { txnId: TxnId; recordKey?: TxnId | undefined };
 
 /** What is done when the claim store lost claims. */
-export type LossRecovery = PostedNow & {
+export type LossRecovery = Pick<Progress, 'untilPosted'> & {
   checkBarrier(ids: BarrierIds, cold: Cold): Promise<BarrierCheck>;
   /**
    * Whether the ledger, asked after this, knows everything under a record's key of which the claim
@@ -59,7 +53,7 @@ export function recoverLosses(stores: Stores): LossRecovery {
   const expired = watchExpired(stores.offsets);
 
   return {
-    ...watchPosted(stores.offsets),
+    untilPosted: progress.untilPosted,
     expiredArePosted: (recordKey) => expired.arePosted(recordKey),
     async checkBarrier({ txnId, recordKey }, { epoch, barrier }) {
       const marker =

@@ -18,7 +18,7 @@ import { findKey, type KeyOutcome } from '../accept/find-key.ts';
 import type { Gateway } from '../gateway.ts';
 import { unknownYet } from '../http/problems.ts';
 import { routesOfKinds } from './kinds.ts';
-import { problems } from './schemas.ts';
+import { problems, retryAfterHeader } from './schemas.ts';
 
 const readKey: FastifySchema = {
   operationId: 'readKey',
@@ -46,11 +46,7 @@ const readKey: FastifySchema = {
       description: 'What became of it.',
       headers: {
         Location: { type: 'string', description: 'Where to read it; when `accepted`.' },
-        'Retry-After': {
-          type: 'integer',
-          format: 'int32',
-          description: 'Seconds to wait.',
-        },
+        ...retryAfterHeader,
       },
       content: { 'application/json': { schema: { $ref: 'KeyStatus#' } } },
     },

@@ -42,6 +42,11 @@ export const replayedHeader = {
   },
 };
 
+/** The header of an answer that is to be asked for again. */
+export const retryAfterHeader = {
+  'Retry-After': { type: 'integer', format: 'int32', description: 'Seconds to wait.' },
+};
+
 /** The 202. */
 export function acceptedResponse(what: What): object {
   return {
@@ -149,9 +154,5 @@ export function problems(...codes: ProblemCode[]): Record<number, object> {
 function headersOf(status: number): { headers?: object } {
   if (status === 401) return { headers: { 'WWW-Authenticate': { type: 'string' } } };
   if (![409, 429, 503].includes(status)) return {};
-  return {
-    headers: {
-      'Retry-After': { type: 'integer', format: 'int32', description: 'Seconds to wait.' },
-    },
-  };
+  return { headers: retryAfterHeader };
 }
