@@ -71,18 +71,15 @@ const allReady = () =>
     within2min('workers that are ready'),
   );
 
-/** The sum over all workers of what a metric says. */
-async function sumOf(metric: RegExp): Promise<number> {
+/** How many batches of all workers came to nothing. */
+async function failedBatches(): Promise<number> {
+  const metric = /^triplock_worker_batch_seconds_count\{[^}]*"failed"[^}]*\} (\d+)/gm;
   const texts = await Promise.all(
     workers().map(async ({ metrics }) => (await fetch(metrics)).text()),
   );
   const values = texts.flatMap((text) => [...text.matchAll(metric)].map(([, value]) => value));
   return values.reduce((sum, value) => sum + Number(value), 0);
 }
-
-/** How many batches of all workers came to nothing. */
-const failedBatches = () =>
-  sumOf(/^triplock_worker_batch_seconds_count\{[^}]*"failed"[^}]*\} (\d+)/gm);
 
 /** Has every replica of some services stand still while `work` goes on. */
 async function whileStill(services: readonly string[], work: () => Promise<void>): Promise<void> {

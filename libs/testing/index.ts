@@ -1,3 +1,4 @@
+export * from './answering.ts';
 export * from './builders.ts';
 export * from './commands.ts';
 export * from './containers.ts';

@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { aPayment } from '@triplock/testing';
+import { answering, aPayment, type TestAnswer } from '@triplock/testing';
 import { openGiro } from './giro.ts';
 import { openGiroJournal } from './journal.ts';
 import { endToEndId } from './transfers.ts';
@@ -34,25 +31,9 @@ const given = {
   created_at: 1_700_000_000_000,
 };
 
-type Answer = { status?: number; type?: string; body: unknown };
-
 /** Something that answers every request alike, and whoever takes it for the bank. */
-async function answering(context: TestContext) {
-  let answer: Answer = { body: {} };
-  const server = createServer((request, response) => {
-    request.resume().on('end', () => {
-      const { status = 200, type = 'application/json', body } = answer;
-      response.writeHead(status, { 'content-type': type });
-      response.end(typeof body === 'string' ? body : JSON.stringify(body));
-    });
-  });
-  server.listen({ port: 0, host: '127.0.0.1' });
-  await once(server, 'listening');
-  context.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+async function takenForTheBank(context: TestContext) {
+  const { url: apiUrl, answerBy } = await answering(context);
   const options = { apiUrl, token: 'giro-token-test', timeoutMs: 5_000 };
   const provider = openGiro(options);
   const journal = openGiroJournal({ ...options, requestsPerSecondMax: 1_000 });
@@ -68,17 +49,17 @@ async function answering(context: TestContext) {
     list: () => provider.listRefunds(asked),
   };
   type Name = keyof typeof calls;
-  const ended = async (call: Name, next: Answer) => {
-    answer = next;
+  const ended = async (call: Name, next: TestAnswer) => {
+    answerBy(next);
     return calls[call]();
   };
-  const outcome = async (call: Name, next: Answer) => (await ended(call, next)).outcome;
-  const failure = async (call: Name, next: Answer) => {
+  const outcome = async (call: Name, next: TestAnswer) => (await ended(call, next)).outcome;
+  const failure = async (call: Name, next: TestAnswer) => {
     const seen = await ended(call, next);
     return 'failure' in seen ? seen.failure : undefined;
   };
-  const list = async (next: Answer, after?: string) => {
-    answer = next;
+  const list = async (next: TestAnswer, after?: string) => {
+    answerBy(next);
     const query = { kind: 'intent', since: new Date(0) } as const;
     return journal.list({ ...query, ...(after !== undefined && { after }) });
   };
@@ -86,9 +67,9 @@ async function answering(context: TestContext) {
 }
 
 test('an answer that is no answer of the bank’s is unknown, whatever was asked', async (context) => {
-  const { outcome, names } = await answering(context);
+  const { outcome, names } = await takenForTheBank(context);
   const page = '<!doctype html><title>Please log in</title>';
-  const nonsense: Answer[] = [
+  const nonsense: TestAnswer[] = [
     ...[200, 404, 409, 422, 502].map((status) => ({ body: page, type: 'text/html', status })),
     ...['', 'null', '[]', '{}', '"ok"', '7', 'true', '{"id":', '{"data":[null]}'].map((body) => {
       return { body };
@@ -106,7 +87,7 @@ test('an answer that is no answer of the bank’s is unknown, whatever was asked
 });
 
 test('an answer about another transfer, amount or currency is unknown, however it ended', async (context) => {
-  const { outcome } = await answering(context);
+  const { outcome } = await takenForTheBank(context);
   const others = [
     { id: endToEndId('T', aPayment().txnId) },
     { id: undefined },
@@ -134,7 +115,7 @@ test('an answer about another transfer, amount or currency is unknown, however i
 });
 
 test('a refund of another transfer, or in another currency, is none of the transfer that was asked about', async (context) => {
-  const { outcome } = await answering(context);
+  const { outcome } = await takenForTheBank(context);
   const list = (other: object) => outcome('list', { body: { data: [{ ...given, ...other }] } });
   assert.equal(await list({}), 'listed');
   assert.equal(await list({ transfer: endToEndId('T', aPayment().txnId) }), 'unknown');
@@ -144,7 +125,7 @@ test('a refund of another transfer, or in another currency, is none of the trans
 });
 
 test('a text that a ledger would refuse is made storable, and kept short', async (context) => {
-  const { failure } = await answering(context);
+  const { failure } = await takenForTheBank(context);
   const refused = { code: 'no\0 account', message: `no\0 \ud800 ${'long '.repeat(1_000)}` };
   for (const name of ['prepare', 'refund'] as const) {
     const seen = await failure(name, { status: 422, body: refused });
@@ -159,7 +140,7 @@ test('a text that a ledger would refuse is made storable, and kept short', async
 });
 
 test('what no later call will change waits for a person, and an outage does not', async (context) => {
-  const { ended, names } = await answering(context);
+  const { ended, names } = await takenForTheBank(context);
   const missing = { status: 404, body: { code: 'not_found' } };
   for (const [name, answer] of [
     ...names.flatMap((name) => [
@@ -189,7 +170,7 @@ test('what no later call will change waits for a person, and an outage does not'
 });
 
 test('the same answers about ours are believed', async (context) => {
-  const { outcome } = await answering(context);
+  const { outcome } = await takenForTheBank(context);
   const missing = { status: 404, body: { code: 'not_found' } };
   assert.equal(await outcome('prepare', { body: { ...transfer, status: 'prepared' } }), 'created');
   assert.equal(await outcome('look', { body: transfer }), 'found');
@@ -201,7 +182,7 @@ test('the same answers about ours are believed', async (context) => {
 });
 
 test('a list that does not say how it goes on is none, so that nothing is taken for missing', async (context) => {
-  const { list } = await answering(context);
+  const { list } = await takenForTheBank(context);
   const whole = await list({ body: { data: [transfer], more: false } });
   assert.deepEqual(whole.outcome === 'page' && [whole.rows.length, whole.next], [1, undefined]);
   for (const body of [

@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { aPayment } from '@triplock/testing';
+import { answering, aPayment, type TestAnswer } from '@triplock/testing';
 import { openStripeJournal } from './journal.ts';
 import { openStripe } from './stripe.ts';
 
@@ -33,22 +30,9 @@ const given = {
 };
 const listed = (object: unknown) => ({ object: 'list', url: '/', has_more: false, data: [object] });
 
-type Answer = { status?: number; type?: string; body: unknown };
-
 /** Something that answers every request alike, and the provider that takes it for Stripe. */
-async function answering(context: TestContext) {
-  let answer: Answer = { body: {} };
-  const server = createServer((request, response) => {
-    request.resume().on('end', () => {
-      const { status = 200, type = 'application/json', body } = answer;
-      response.writeHead(status, { 'content-type': type });
-      response.end(typeof body === 'string' ? body : JSON.stringify(body));
-    });
-  });
-  server.listen({ port: 0, host: '127.0.0.1' });
-  await once(server, 'listening');
-  context.after(() => void server.close());
-  const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+async function takenForStripe(context: TestContext) {
+  const { url: apiUrl, answerBy } = await answering(context);
   const account = { apiKey: 'sk_test', apiUrl, timeoutMs: 5_000 };
   const provider = openStripe(account);
   const journal = openStripeJournal({ ...account, requestsPerSecondMax: 1_000 });
@@ -62,35 +46,31 @@ async function answering(context: TestContext) {
     find: () => provider.findRefund(refund),
   };
   type Name = keyof typeof calls;
-  const outcome = async (call: Name, next: Answer) => {
-    answer = next;
-    return (await calls[call]()).outcome;
-  };
-  const failure = async (call: Name, next: Answer) => {
-    answer = next;
-    const ended = await calls[call]();
-    return 'failure' in ended ? ended.failure : undefined;
-  };
-  const ended = async (call: Name, next: Answer) => {
-    answer = next;
+  const ended = async (call: Name, next: TestAnswer) => {
+    answerBy(next);
     return calls[call]();
+  };
+  const outcome = async (call: Name, next: TestAnswer) => (await ended(call, next)).outcome;
+  const failure = async (call: Name, next: TestAnswer) => {
+    const seen = await ended(call, next);
+    return 'failure' in seen ? seen.failure : undefined;
   };
   const since = new Date(0);
   const list = async (body: unknown, after?: string) => {
-    answer = { body };
+    answerBy({ body });
     return journal.list({ kind: 'intent', since, ...(after !== undefined && { after }) });
   };
   const disputes = async (body: unknown, after?: string) => {
-    answer = { body };
+    answerBy({ body });
     return provider.listDisputes({ since, ...(after !== undefined && { after }) });
   };
   return { outcome, failure, ended, list, disputes, names: Object.keys(calls) as Name[] };
 }
 
 test('an answer that is no answer of Stripe’s is unknown, whatever was asked', async (context) => {
-  const { outcome, names } = await answering(context);
+  const { outcome, names } = await takenForStripe(context);
   const page = '<!doctype html><title>Please log in</title>';
-  const nonsense: Answer[] = [
+  const nonsense: TestAnswer[] = [
     { body: page, type: 'text/html' },
     { body: page, type: 'text/html', status: 502 },
     { body: page, type: 'text/html', status: 404 },
@@ -117,7 +97,7 @@ test('an answer that is no answer of Stripe’s is unknown, whatever was asked',
 });
 
 test('the times of a hold are those of its charge, and none where they make no sense', async (context) => {
-  const { ended } = await answering(context);
+  const { ended } = await takenForStripe(context);
   const read = (latest_charge: unknown) =>
     ended('read', { body: { ...intent, status: 'requires_capture', latest_charge } });
   const until = (capture_before: unknown) => ({
@@ -137,7 +117,7 @@ test('the times of a hold are those of its charge, and none where they make no s
 });
 
 test('an answer about another payment, amount or currency is unknown, however it ended', async (context) => {
-  const { outcome } = await answering(context);
+  const { outcome } = await takenForStripe(context);
   const others = [
     { amount: 1_251 },
     { amount: '1250' },
@@ -171,7 +151,7 @@ test('an answer about another payment, amount or currency is unknown, however it
 });
 
 test('a text that a ledger would refuse is made storable, and kept short', async (context) => {
-  const { failure } = await answering(context);
+  const { failure } = await takenForStripe(context);
   const odd = { code: 'card\0declined', message: `no\0 \ud800 ${'long '.repeat(1_000)}` };
   const declined = { ...intent, status: 'requires_payment_method', last_payment_error: odd };
   const refused = { error: { ...odd, type: 'invalid_request_error', param: 'amount' } };
@@ -190,7 +170,7 @@ test('a text that a ledger would refuse is made storable, and kept short', async
 });
 
 test('an id that no ledger would store makes an answer unknown', async (context) => {
-  const { outcome } = await answering(context);
+  const { outcome } = await takenForStripe(context);
   assert.equal(await outcome('create', { body: { ...intent, id: 'pi_\0' } }), 'unknown');
   assert.equal(await outcome('read', { body: { ...intent, latest_charge: 'ch \0' } }), 'unknown');
   const long = 're_'.padEnd(300, 'x');
@@ -198,7 +178,7 @@ test('an id that no ledger would store makes an answer unknown', async (context)
 });
 
 test('a list that does not say how it goes on is none, so that nothing is taken for missing', async (context) => {
-  const { list, disputes } = await answering(context);
+  const { list, disputes } = await takenForStripe(context);
   const more = (data: unknown[]) => ({ object: 'list', url: '/', has_more: true, data });
   const created = { ...intent, created: 1_700_000_000 };
   assert.equal((await list(more([created]))).outcome, 'page');
@@ -215,7 +195,7 @@ test('a list that does not say how it goes on is none, so that nothing is taken 
 });
 
 test('the same answers about ours are believed', async (context) => {
-  const { outcome } = await answering(context);
+  const { outcome } = await takenForStripe(context);
   assert.equal(await outcome('create', { body: intent }), 'created');
   assert.equal(await outcome('read', { body: intent }), 'succeeded');
   assert.equal(await outcome('refund', { body: given }), 'succeeded');
@@ -223,12 +203,12 @@ test('the same answers about ours are believed', async (context) => {
   assert.equal(await outcome('find', { body: { ...listed(given), data: [] } }), 'none');
 });
 
-const refusal = (error: object, status = 400): Answer => {
+const refusal = (error: object, status = 400): TestAnswer => {
   return { status, body: { error: { type: 'invalid_request_error', message: 'no', ...error } } };
 };
 
 test('what Stripe refuses of a request for good is refused, with its code or type', async (context) => {
-  const { failure } = await answering(context);
+  const { failure } = await takenForStripe(context);
   const refusals = [
     [refusal({}), 'invalid_request_error'],
     [refusal({ code: 'payment_method_unactivated' }), 'payment_method_unactivated'],
@@ -243,7 +223,7 @@ test('what Stripe refuses of a request for good is refused, with its code or typ
 });
 
 test('a hold that Stripe let go has expired, by either of the reasons that it gives', async (context) => {
-  const { failure } = await answering(context);
+  const { failure } = await takenForStripe(context);
   for (const cancellation_reason of ['automatic', 'expired']) {
     const body = { ...intent, status: 'canceled', cancellation_reason };
     assert.equal((await failure('read', { body }))?.code, 'authorization_expired');
@@ -251,7 +231,7 @@ test('a hold that Stripe let go has expired, by either of the reasons that it gi
 });
 
 test('what Stripe refuses whatever the payment is says nothing of it, and waits until it is mended', async (context) => {
-  const { ended, names } = await answering(context);
+  const { ended, names } = await takenForStripe(context);
   const mistakes = [
     refusal({ message: 'Invalid API Key provided' }, 401),
     refusal({ message: 'The provided key does not have the required permissions' }, 403),
@@ -277,7 +257,7 @@ test('what Stripe refuses whatever the payment is says nothing of it, and waits 
 });
 
 test('an intent whose confirmation is refused for good, and that cannot be taken back, is not failed', async (context) => {
-  const { ended } = await answering(context);
+  const { ended } = await takenForStripe(context);
   // Each call is refused, so nobody knows whether the intent could still be confirmed.
   assert.equal((await ended('confirm', refusal({}))).outcome, 'unknown');
 });
