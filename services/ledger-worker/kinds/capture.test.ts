@@ -54,8 +54,6 @@ async function aCapturing(context: TestContext) {
     );
     return row;
   };
-  const intentOf = async ({ txnId }: AcceptedPayment) =>
-    (await worker.ledger.find(txnId))!.provider!.intentId;
   /** Lets time pass for all that waits, and has the resolver look after it. */
   const pass = async () => {
     await owner.query(`
@@ -63,6 +61,8 @@ async function aCapturing(context: TestContext) {
       WHERE state = 'pending' AND (kind <> 'payment' OR closed_by IS NULL)`);
     await worker.resolve();
   };
+  const heldBy = (payment: AcceptedPayment) =>
+    refunding.intentOf(payment, ({ authorizedAt }) => authorizedAt !== undefined);
   /** Passes of the resolver, until it has ended so. */
   type Ends = AcceptedPayment | AcceptedFollowUp;
   const endsAs = (one: Ends, ...end: [state: string, code?: string]) =>
@@ -83,7 +83,7 @@ async function aCapturing(context: TestContext) {
     return rows.map(({ event_type }) => event_type);
   };
   const ask = (...asked: AcceptedFollowUp[]) => refund(...asked);
-  return { ...refunding, rowOf, intentOf, pass, endsAs, capture, cancellation, types, ask };
+  return { ...refunding, rowOf, heldBy, pass, endsAs, capture, cancellation, types, ask };
 }
 
 test('a part is captured, the rest is let go, and refunds are of that part', async (context) => {
@@ -145,15 +145,15 @@ test('of captures and cancellations at once, before the authorisation too, one c
 });
 
 test('a hold that the provider lets go ends its payment, and no capture takes anything of it', async (context) => {
-  const { pay, ask, worker, endsAs, capture, intentOf, rowOf, types } = await aCapturing(context);
+  const { pay, ask, worker, endsAs, capture, heldBy, rowOf, types } = await aCapturing(context);
   const [forgotten, raced] = [aHold(), aHold()];
   await pay(forgotten, raced);
   await worker.allCommitted();
-  await stripe.control('POST', '/expire', { id: await intentOf(forgotten) });
+  await stripe.control('POST', '/expire', { id: await heldBy(forgotten) });
   await endsAs(forgotten, 'canceled', 'authorization_expired');
   assert.deepEqual(await types(forgotten), ['payment.authorized', 'payment.canceled']);
   // The ledger does not know of it yet when the capture comes.
-  await stripe.control('POST', '/expire', { id: await intentOf(raced) });
+  await stripe.control('POST', '/expire', { id: await heldBy(raced) });
   const [late, early] = [capture(forgotten), capture(raced)];
   await ask(late, early);
   await endsAs(late, 'failed', 'authorization_expired');
@@ -173,7 +173,7 @@ test('what was held and captured before the ledger noted either ends by a captur
   await pay(payment);
   await worker.allCommitted();
   // Held and taken before anybody looks: as after a restore, or where a worker dies in between.
-  const intentId = await intentOf(payment);
+  const intentId = await intentOf(payment, () => true);
   const outcome = 'succeeded';
   await stripe.control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
   await captureByHand(intentId, 1_000);
@@ -186,12 +186,12 @@ test('what was held and captured before the ledger noted either ends by a captur
 });
 
 test('what was captured by hand in part ends its payment only by a capture of that part', async (context) => {
-  const { pay, ask, worker, endsAs, capture, cancellation, intentOf, rowOf } =
+  const { pay, ask, worker, endsAs, capture, cancellation, heldBy, rowOf } =
     await aCapturing(context);
   const payment = aHold();
   await pay(payment);
   await worker.allCommitted();
-  await captureByHand(await intentOf(payment), 600);
+  await captureByHand(await heldBy(payment), 600);
   const [whole, none, part] = [capture(payment), cancellation(payment), capture(payment, 600n)];
   for (const other of [whole, none]) {
     await ask(other);
@@ -204,7 +204,7 @@ test('what was captured by hand in part ends its payment only by a capture of th
 });
 
 test('whoever looks after a payment that was captured meanwhile does not report it as stuck', async (context) => {
-  const { pay, ask, worker, endsAs, capture, intentOf } = await aCapturing(context);
+  const { pay, ask, worker, endsAs, capture, heldBy } = await aCapturing(context);
   const [ours, byHand] = [aHold(), aHold()];
   await pay(ours, byHand);
   await worker.allCommitted();
@@ -217,7 +217,7 @@ test('whoever looks after a payment that was captured meanwhile does not report 
   await ask(capture(ours));
   await endsAs(ours, 'captured');
   assert.deepEqual(await early(), { outcome: 'taken-over', state: 'captured' });
-  await captureByHand(await intentOf(byHand), 1_000);
+  await captureByHand(await heldBy(byHand), 1_000);
   assert.equal((await (await look(byHand))()).outcome, 'unknown');
 });
 

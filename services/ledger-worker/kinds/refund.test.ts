@@ -115,18 +115,17 @@ test('a refund that comes before its payment waits, and goes on as soon as that 
 });
 
 test('a refund that can never be given back fails with its reason, and holds nothing of its payment', async (context) => {
-  const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
+  const { worker, pay, refund, cameTo, givenBack, intentOf } = await aRefunding(context);
   const [declined, card, transfer] = [aCard('pm_card_chargeDeclined'), aCard(), aTransfer()];
   const partly = aCard();
   await pay(declined, card, partly, transfer);
   await worker.allCommitted();
   // Somebody gave the charges back at the provider itself, of one a part.
-  for (const [{ txnId }, amount] of [
+  for (const [charged, amount] of [
     [card, '1000'],
     [partly, '700'],
   ] as const) {
-    const { provider } = (await worker.ledger.find(txnId))!;
-    await refundAtProvider({ payment_intent: provider!.intentId, amount });
+    await refundAtProvider({ payment_intent: await intentOf(charged), amount });
   }
   const tooMuch = aRefund(transfer, { amount: 1_001n });
   await refund(aRefund(declined), aRefund(card), aRefund(partly, { amount: 400n }), tooMuch);
@@ -199,7 +198,7 @@ test('of two refunds under one key the first stands; that one and what nobody ca
 });
 
 test('a refund that was given back by a worker which died is found by the resolver, not given again', async (context) => {
-  const { worker, pay, letTimePass, cameTo } = await aRefunding(context);
+  const { worker, pay, letTimePass, cameTo, intentOf } = await aRefunding(context);
   const card = aCard();
   await pay(card);
   await worker.allCommitted();
@@ -208,8 +207,7 @@ test('a refund that was given back by a worker which died is found by the resolv
   const posted = await worker.followUps.post(posting);
   assert.equal(posted.outcome, 'reserved');
   // In our name and without our key: as after a day, when the provider has forgotten it.
-  const { provider } = (await worker.ledger.find(card.txnId))!;
-  const ours = { payment_intent: provider!.intentId, 'metadata[txn_id]': refund.txnId };
+  const ours = { payment_intent: await intentOf(card), 'metadata[txn_id]': refund.txnId };
   await refundAtProvider({ ...ours, amount: '400' });
   await letTimePass();
   assert.equal(await worker.resolve(), 1);
@@ -218,13 +216,12 @@ test('a refund that was given back by a worker which died is found by the resolv
 });
 
 test('a refusal is believed only after the provider’s list: the money may have gone back for this very refund', async (context) => {
-  const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
+  const { worker, pay, refund, cameTo, givenBack, intentOf } = await aRefunding(context);
   const card = aCard();
   await pay(card);
   await worker.allCommitted();
   const whole = aRefund(card);
-  const { provider } = (await worker.ledger.find(card.txnId))!;
-  const ours = { payment_intent: provider!.intentId, 'metadata[txn_id]': whole.txnId };
+  const ours = { payment_intent: await intentOf(card), 'metadata[txn_id]': whole.txnId };
   await refundAtProvider({ ...ours, amount: '1000' });
   await refund(whole);
   await worker.allCommitted();
@@ -273,7 +270,7 @@ test('a refund whose answer the provider loses is given back once, and holds up 
 });
 
 test('a refund behind a 500 that the provider keeps is asked for under no other key, and waits for the provider', async (context) => {
-  const { work, worker, pay, refund, cameTo, letTimePass } = await aRefunding(context);
+  const { work, worker, pay, refund, cameTo, letTimePass, intentOf } = await aRefunding(context);
   const impatient = work(100);
   const [comesLate, neverCame] = [aCard(), aCard()];
   await pay(comesLate, neverCame);
@@ -294,8 +291,7 @@ test('a refund behind a 500 that the provider keeps is asked for under no other 
   for (const card of [comesLate, neverCame]) assert.deepEqual(await cameTo(card), { pending: 1 });
   assert.deepEqual(await providerGaveBack(), { count: 0, amount: 0 });
 
-  const { provider } = (await worker.ledger.find(comesLate.txnId))!;
-  const about = { payment_intent: provider!.intentId, 'metadata[txn_id]': late.txnId };
+  const about = { payment_intent: await intentOf(comesLate), 'metadata[txn_id]': late.txnId };
   await refundAtProvider({ ...about, amount: '400' });
   await look();
   assert.deepEqual(await cameTo(comesLate), { succeeded: 1 });

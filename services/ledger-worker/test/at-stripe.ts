@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import type { TestContext } from 'node:test';
 import type { WakeDue } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedFollowUp, Payment } from '@triplock/payments';
 import { providerSettings, reportSettings } from '@triplock/providers';
 import { createLogger, readSettings, runLoop, type Loop } from '@triplock/runtime';
 import {
@@ -61,7 +61,22 @@ export function refundingAt(stripe: () => TestStripe) {
       pipeline.owner.query(`
         UPDATE ledger.transactions SET due_at = now(), version = version + 1
         WHERE state = 'pending'`);
-    const looking = { cameTo, givenBack, untilItCameTo };
+    /**
+     * What a payment is to the provider, once it is so far, succeeded by default. On a busy machine
+     * the provider's answer comes too late to who charged it, and the resolver goes on.
+     */
+    const intentOf = (
+      { txnId }: AcceptedPayment,
+      isSoFar: (found: Payment) => boolean = ({ state }) => state === 'succeeded',
+    ) =>
+      eventually(async () => {
+        const found = (await worker.ledger.find(txnId))!;
+        if (found.provider !== undefined && isSoFar(found)) return found.provider.intentId;
+        await letTimePass();
+        await worker.resolve();
+        return false;
+      });
+    const looking = { cameTo, givenBack, untilItCameTo, intentOf };
     return { ...pipeline, ...looking, work, worker, pay, refund, letTimePass };
   }
 
