@@ -11,6 +11,7 @@ import {
 } from './licences/fetched.ts';
 import { findFloating, thirdPartyImages } from './image-digests.ts';
 import { folderOf, locksOf, readLockFile, type Lock } from './licences/npm.ts';
+import { findPassedOver } from './licences/passed-over.ts';
 import { root, workspaceFiles } from './workspace-files.ts';
 
 // What comes from others is what we meant, may be used, and is not known to do harm; and nothing
@@ -166,6 +167,7 @@ function check(licences: FetchedLicences): boolean {
     ].flatMap(findLoose),
     [`images: ${images.length} by exact versions`]: findFloating(images),
     [`licences, of ${licences.found.length} that are fetched`]: findUnlicensed(licences),
+    'licences: what is known to be fetched is among them': findPassedOver(licences.found),
     [`secrets: looked for in ${files.length} files`]: files.flatMap(({ path, text }) =>
       findSecrets({ path, text: text() }),
     ),
