@@ -16,7 +16,7 @@ afterEach(() => control('DELETE', '/faults'));
 
 /** Of all charges 10 % are made and never answered; of all calls 5 % are reset, 5 % a kept 500. */
 const chances = [
-  { fault: 'time-out', operation: 'payment_intents.confirm', probability: 0.1, delayMs: 15_000 },
+  { fault: 'time-out', operation: 'payment_intents.create', probability: 0.1, delayMs: 15_000 },
   { fault: 'reset-after', probability: 0.05 },
   { fault: 'error', probability: 0.03 },
   { fault: 'error-after', probability: 0.02 },

@@ -123,9 +123,9 @@ const allFields = {
 /** Answers that are lost, no answers, or none that say anything: the worker has to tell of one. */
 const faults = [
   { fault: 'rate-limit', operation: 'payment_intents.create', retryAfterSeconds: 1 },
-  { fault: 'error-after', operation: 'payment_intents.confirm' },
-  { fault: 'half-body', operation: 'payment_intents.confirm' },
-  { fault: 'reset-after', operation: 'payment_intents.confirm' },
+  { fault: 'error-after', operation: 'payment_intents.create' },
+  { fault: 'half-body', operation: 'payment_intents.create' },
+  { fault: 'reset-after', operation: 'payment_intents.create' },
 ];
 
 /**

@@ -92,18 +92,19 @@ async function dieAfterCharging(system: System): Promise<Observation> {
   };
 }
 
-/** A time-out is not a failure, and not a reason to charge again: the intent knows. */
+/** A time-out is not a failure, and no reason to charge anew: the key gives the same charge. */
 export const chargeTimedOut: Scenario = {
   name: 'charge-timed-out',
   failure: 'the provider charges the card, then times out',
-  absorbedBy: 'guard 2: unknown is not failed; the stored intent says that it was charged',
+  absorbedBy:
+    'guard 2: unknown is not failed; asked by the same key the provider tells of its charge',
   run: timeOut,
 };
 
 // Longer than the worker waits for an answer.
 const timedOut = {
   fault: 'time-out',
-  operation: 'payment_intents.confirm',
+  operation: 'payment_intents.create',
   count: 1,
   delayMs: 15_000,
 };
@@ -127,7 +128,7 @@ async function timeOut(system: System): Promise<Observation> {
     ids: [id],
     guards: {
       claims: `not asked again: the partner has its 202; ${await promiseOneRecord(system, accepted!)}`,
-      ledger: `read the stored intent instead of charging again; ${describeLedger(seen!)}`,
+      ledger: `asked again by the same key, and charged nobody again; ${describeLedger(seen!)}`,
       inbox: describeInbox(seen!),
       webhook: describeWebhook(seen!),
     },
@@ -140,11 +141,12 @@ async function timeOut(system: System): Promise<Observation> {
 export const sticky500: Scenario = {
   name: 'sticky-500',
   failure: 'the provider answers 500 to a charge, and keeps that as its answer to the key',
-  absorbedBy: 'guard 2: the stored intent is read; only one that charged nobody is confirmed anew',
+  absorbedBy:
+    'guard 2: what the failed call made is looked for; then one intent, stored first, is charged',
   run: failOnce,
 };
 
-const serverError = { fault: 'error', operation: 'payment_intents.confirm', count: 1 };
+const serverError = { fault: 'error', operation: 'payment_intents.create', count: 1 };
 
 async function failOnce(system: System): Promise<Observation> {
   let accepted: Accepted | undefined;
@@ -165,7 +167,7 @@ async function failOnce(system: System): Promise<Observation> {
     ids: [id],
     guards: {
       claims: `not asked again: the partner has its 202; ${await promiseOneRecord(system, accepted!)}`,
-      ledger: `saw the intent unconfirmed and confirmed it under the next key; ${describeLedger(seen!)}`,
+      ledger: `found that it had made nothing, and charged by an intent stored first; ${describeLedger(seen!)}`,
       inbox: describeInbox(seen!),
       webhook: describeWebhook(seen!),
     },

@@ -26,13 +26,8 @@ const hops: Record<string, Hop> = {
   claim: { service: 'ingest-gateway', name: /^claimRecord$/, within: 'HTTP' },
   'to Kafka': { service: 'ingest-gateway', name: /^send test\./, within: 'HTTP' },
   'from Kafka': { service: 'ledger-worker', name: /^process test\./, within: 'to Kafka' },
-  'intent created': {
-    service: 'ledger-worker',
-    name: /^stripe createIntent$/,
-    within: 'from Kafka',
-  },
   'intent stored': { service: 'ledger-worker', name: /^store-intent$/, within: 'from Kafka' },
-  charged: { service: 'ledger-worker', name: /^stripe confirmIntent$/, within: 'from Kafka' },
+  charged: { service: 'ledger-worker', name: /^stripe charge$/, within: 'from Kafka' },
   Stripe: { service: 'ledger-worker', name: /^POST$/, within: 'charged' },
   settled: { service: 'ledger-worker', name: /^settle-payment$/, within: 'from Kafka' },
   'into the outbox': {

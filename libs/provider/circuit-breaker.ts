@@ -77,7 +77,9 @@ export function openCircuitBreaker(
     leftAloneUntil = Math.max(leftAloneUntil, askedToBeLeftAloneUntil(outcome));
     return outcome;
   };
+  const { charge } = provider;
   return {
+    ...(charge && { charge: (request) => send('charge', () => charge(request)) }),
     createIntent: (request) => send('createIntent', () => provider.createIntent(request)),
     findIntent: (charge) => send('findIntent', () => provider.findIntent(charge)),
     confirmIntent: (request) => send('confirmIntent', () => provider.confirmIntent(request)),

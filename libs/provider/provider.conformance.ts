@@ -52,13 +52,15 @@ export type LosableCall = (typeof losable)[number];
 /**
  * The promises that a provider and its journal make, whoever they are.
  *
- * @param traits whether a customer may have to act, as most providers' have.
+ * @param traits whether a customer may have to act, as most providers' have; and whether it charges
+ * in one call.
  */
 export function providerConformance(
   open: () => Promise<ProviderUnderTest>,
-  traits = { customersAct: true },
+  traits = { customersAct: true, chargesAtOnce: true },
 ): void {
   suite('charges', () => charges(open));
+  if (traits.chargesAtOnce) suite('charges in one call', () => chargesAtOnce(open));
   if (traits.customersAct) suite('customers', () => customers(open));
   suite('what is not known', () => unknownOutcomes(open));
   suite('refunds', () => refunds(open));
@@ -234,6 +236,75 @@ function charges(open: Open): void {
     const under = await open();
     const { intent, outcome } = await charge(under);
     assert.deepEqual(await under.provider.cancelIntent(intent), outcome);
+  });
+}
+
+function chargesAtOnce(open: Open): void {
+  const begin = async () => {
+    const under = await open();
+    const { attempt: _, ...request } = requestOf(under.methods.succeeds);
+    const { charge: ask } = under.provider;
+    assert.ok(ask !== undefined);
+    const intents = async () => (await everything(under.journal, 'intent')).length;
+    return { ...under, under, request, ask, intents };
+  };
+
+  test('the same caller charges once, however often and by how many it is asked, and learns which intent it was', async () => {
+    const { under, provider, request, ask, intents } = await begin();
+    const all = await Promise.all([1, 2, 3].map(() => ask(request)));
+    const later = await ask(request);
+    const made = [...all, later].filter(({ outcome }) => outcome !== 'unknown');
+    assert.ok(later.outcome === 'made');
+    const { intentId } = later;
+    for (const each of made) assert.ok(each.outcome === 'made' && each.intentId === intentId);
+    const seen = made.flatMap((each) => (each.outcome === 'made' && each.seen ? each.seen : []));
+    assert.deepEqual(
+      seen.map(({ outcome }) => outcome),
+      ['succeeded'],
+      'only the answer that was not kept says how far it is',
+    );
+    assert.deepEqual(await provider.readIntent({ ...request, intentId }), seen[0]);
+    assert.deepEqual(await amountsCharged(under), [1_250n]);
+    assert.equal(await intents(), 1);
+  });
+
+  test('one whose answer is lost is unknown, is found by its transaction, and asked again it charges nobody again', async () => {
+    const { under, provider, request, ask, intents, loseAnswer } = await begin();
+    const acceptedAt = new Date();
+    await loseAnswer('prepare');
+    const lost = await ask(request);
+    assert.ok(lost.outcome === 'unknown' && !lost.kept && lost.sent);
+    const found = await provider.findIntent({ ...request, acceptedAt });
+    const again = await ask(request);
+    assert.ok(found.outcome === 'found' && again.outcome === 'made');
+    assert.equal(again.intentId, found.intentId);
+    assert.deepEqual(await amountsCharged(under), [1_250n]);
+    assert.equal(await intents(), 1);
+  });
+
+  test('a decline says its reason, and leaves an intent that is cancelled like any other', async () => {
+    const { methods, provider, request, ask } = await begin();
+    const [declined, code] = methods.declined[0]!;
+    const answer = await ask({ ...request, paymentMethod: declined });
+    assert.ok(answer.outcome === 'made' && answer.seen?.outcome === 'reopened');
+    assert.equal(failureCode(answer.seen), code);
+    const ended = await provider.cancelIntent({ ...request, intentId: answer.intentId });
+    assert.deepEqual([ended.outcome, failureCode(ended)], ['declined', code]);
+  });
+
+  test('a payment method that does not exist is refused, and nothing is made', async () => {
+    const { methods, request, ask, intents } = await begin();
+    const answer = await ask({ ...request, paymentMethod: methods.nonexistent });
+    assert.equal(answer.outcome, 'refused');
+    assert.equal(await intents(), 0);
+  });
+
+  test('what is only to be held is held, with its times', async () => {
+    const { under, request, ask } = await begin();
+    const answer = await ask({ ...request, captureMethod: 'manual' });
+    assert.ok(answer.outcome === 'made' && answer.seen?.outcome === 'authorized');
+    assert.ok(answer.seen.heldSince !== undefined && answer.seen.heldUntil !== undefined);
+    assert.deepEqual(await amountsCharged(under), []);
   });
 }
 

@@ -45,7 +45,7 @@ export type IntentQuery = {
   readonly captureMethod?: 'manual' | undefined;
 };
 
-/** A charge that may have been prepared so long ago that the provider has forgotten its caller. */
+/** A charge that may have been made by a call of which nothing is known here. */
 export type ForgottenCharge = {
   readonly txnId: TxnId;
   readonly money: Money;
@@ -123,6 +123,16 @@ export type Inexpressible = { readonly field: 'amount' | 'currency'; readonly fa
  */
 export type CreateOutcome =
   { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;
+
+/**
+ * What charging in one call came to. `made`: an intent that was confirmed with it; `seen` is how
+ * far that came, absent where the answer is of an earlier moment, so that the intent has to be
+ * read. `refused`: nothing was made.
+ */
+export type ChargeOutcome =
+  | { outcome: 'made'; intentId: string; seen?: IntentOutcome }
+  | { outcome: 'refused'; failure: Failure }
+  | Unknown;
 
 /** What looking for a charge's intent came to. */
 export type FoundIntent = { outcome: 'found'; intentId: string } | { outcome: 'none' } | Unknown;
@@ -229,9 +239,30 @@ export function mayBeForgotten(acceptedAt: Date): boolean {
 }
 
 /**
+ * For how long after its acceptance a payment may be charged in one call, milliseconds. Whoever
+ * sends such a call after another one's key was forgotten charges twice: that takes a process that
+ * stands still between looking at its clock and sending for what is left of a key's 24 hours.
+ */
+const chargedAtOnceMs = 12 * 3_600_000;
+
+/** When, after a payment's acceptance, no such call is on its way any more; milliseconds. */
+export const chargedByThenMs = chargedAtOnceMs + 3_600_000;
+
+/**
+ * How a payment that has no intent may be charged, by its age: in one call; not at all, while one
+ * that was sent in time may arrive; or, once its intent was looked for, step by step.
+ */
+export function wayOfCharging(acceptedAt: Date): 'at once' | 'not yet' | 'step by step' {
+  const ageMs = Date.now() - acceptedAt.getTime();
+  if (ageMs <= chargedAtOnceMs) return 'at once';
+  return ageMs <= chargedByThenMs ? 'not yet' : 'step by step';
+}
+
+/**
  * Who charges cards. Charging is two steps, so that nothing held in memory has to last: an intent
  * that is prepared charges nobody, its id is stored in the ledger, and only a stored one is
- * confirmed. An intent succeeds once by its own state, however often it is confirmed.
+ * confirmed. An intent succeeds once by its own state, however often it is confirmed. Where a
+ * provider keeps what it did under a caller's key, a young payment is charged in one call.
  *
  * Amounts are minor units of ISO 4217 in and out, whatever unit the provider counts in.
  *
@@ -239,15 +270,22 @@ export function mayBeForgotten(acceptedAt: Date): boolean {
  */
 export type Provider = {
   /**
+   * Prepares a charge and confirms it in one call, where a provider has that. The same caller gets
+   * the same intent, and nobody is charged again, for 24 hours at least; there is no other attempt,
+   * and none by `createIntent` before `findIntent` found nothing and this call's answer is kept, or
+   * none can be on its way any more ({@link wayOfCharging}).
+   */
+  charge?(request: Omit<IntentRequest, 'attempt'>): Promise<ChargeOutcome>;
+  /**
    * Prepares a charge, unconfirmed. The same caller gets the same intent for 24 hours at least.
    * Another attempt is always allowed: an intent that nobody confirms charges nobody.
    */
   createIntent(request: IntentRequest): Promise<CreateOutcome>;
   /**
-   * The intent that was prepared for a charge more than `callersKnownMs` ago, found by the
-   * transaction id that every intent of ours carries, in lists, which are consistent. Where there
-   * are several it is the one that ended, or may end, with money moved, so that no other is
-   * confirmed. A younger one is not looked for: `createIntent` returns it.
+   * The intent that was made for a charge, found by the transaction id that every intent of ours
+   * carries, in lists, which are consistent. Where there are several it is the one that ended, or
+   * may end, with money moved, so that no other is confirmed. One that `createIntent` prepared
+   * within `callersKnownMs` may be passed over: `createIntent` returns it.
    */
   findIntent(charge: ForgottenCharge): Promise<FoundIntent>;
   /** Confirms a stored intent. Another attempt is allowed while it reads as unconfirmed. */

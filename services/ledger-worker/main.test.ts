@@ -32,7 +32,7 @@ import {
   refundRecordOf,
   settingsOf,
 } from './test/pipeline.ts';
-import { chargers } from './test/chargers.ts';
+import { chargers, type Charger } from './test/chargers.ts';
 import { anew, pointsOfHolds, refundingAt, start, within2min } from './test/at-stripe.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -99,12 +99,10 @@ test('a worker killed between the ledger’s commit and the offset’s is taken 
   assert.equal((await next.terminate()).exitCode, 0);
 });
 
-// In the order in which it comes to them; the card's payment and its refund are settled alike.
-const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
+// In the order in which it comes to them; the payment and its refund are settled alike.
+const pointsWith = (steps: Charger['steps']): Charger['steps'] => [
   'worker.polled',
-  'worker.intent-created',
-  'worker.intent-stored',
-  'worker.charged',
+  ...steps,
   'worker.settled',
   'worker.reserved',
   'worker.refunded',
@@ -137,6 +135,8 @@ test('a worker that is killed between cancelling a refused card and settling it 
 });
 
 test('every crash point of a worker is tried', () => {
+  const steps = ['worker.intent-created', 'worker.intent-stored', 'worker.charged'] as const;
+  const points = pointsWith(steps);
   const tried = new Set([...points, ...pointsOfHolds, ...pointsOfReports, pointOfRefusals]);
   assert.deepEqual(tried, new Set(ledgerWorker.crashPoints));
 });
@@ -159,7 +159,7 @@ for (const name of providerNames) {
         ADMIN_PORT: String(await freePort()),
         CRASH_POINTS: `${point}=kill`,
       });
-    for (const point of points) {
+    for (const point of pointsWith(charger.steps)) {
       const killed = await begin(point);
       assert.equal((await killed.ended).signal, 'SIGKILL', point);
       if (point === 'worker.polled') {

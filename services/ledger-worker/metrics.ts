@@ -260,6 +260,7 @@ function circuitGauge(registry: Registry): ProviderMetrics['circuitOpen'] {
 
 /** What calls of the provider are named in metrics. */
 export const callLabels: Readonly<Record<ProviderCall, string>> = {
+  charge: 'charge',
   createIntent: 'create-intent',
   findIntent: 'find-intent',
   confirmIntent: 'confirm-intent',

@@ -47,7 +47,7 @@ async function aBusyWorker(context: TestContext, patience = { timeoutMs: 1_000 }
   return { ...pipeline, ...worker, begin, due, settled, atOnce };
 }
 
-/** The same provider, and how many charges were prepared or confirmed at one time at most. */
+/** The same provider, and how many charges were made or confirmed at one time at most. */
 function counted(provider: CircuitBreaker) {
   let now = 0;
   const atOnce = { most: 0 };
@@ -62,8 +62,8 @@ function counted(provider: CircuitBreaker) {
         now -= 1;
       }
     };
-  const { createIntent, confirmIntent } = provider;
-  const calls = { createIntent: counting(createIntent), confirmIntent: counting(confirmIntent) };
+  const { charge, confirmIntent } = provider;
+  const calls = { charge: counting(charge!), confirmIntent: counting(confirmIntent) };
   return { provider: { ...provider, ...calls }, atOnce };
 }
 
@@ -72,7 +72,7 @@ test('a row that takes long keeps its own slot only, and the others are refilled
   const patience = { timeoutMs: 80_000 };
   const { begin, due, settled, drain } = await aBusyWorker(context, patience);
   await due(20);
-  const held = { fault: 'hold', operation: 'payment_intents.confirm', count: 1 };
+  const held = { fault: 'hold', operation: 'payment_intents.create', count: 1 };
   await stripe.control('POST', '/faults', held);
   let looks = 0;
   while ((await settled()) < 19) {
@@ -91,7 +91,7 @@ test('batches and the resolver together have no more at the provider than there 
     timeoutMs: 80_000,
   });
   // Held, so that all slots are taken at some time, however busy the machine is.
-  await stripe.control('POST', '/faults', { fault: 'hold', operation: 'payment_intents.confirm' });
+  await stripe.control('POST', '/faults', { fault: 'hold', operation: 'payment_intents.create' });
   await due(12);
   await Promise.all(Array.from({ length: 12 }, () => append(recordOf(aCard()))));
   await eventually(async () => {
@@ -197,9 +197,8 @@ test('a payment that the provider refuses for no fault of its own stays pending 
   let apiKey = 'a key that was revoked';
   // Each call by the key of its time, as after a restart with another one.
   const now = () => openStripe({ apiKey, apiUrl, timeoutMs: 5_000 });
-  const calls: Pick<Provider, 'createIntent' | 'confirmIntent'> = {
-    createIntent: (request) => now().createIntent(request),
-    confirmIntent: (request) => now().confirmIntent(request),
+  const calls: Pick<Provider, 'charge'> = {
+    charge: (request) => now().charge!(request),
   };
   const provider = { ...aProvider(stripe), ...calls };
   const worker = pipeline.work({ provider, handOverMs: 100 });

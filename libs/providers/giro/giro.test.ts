@@ -59,7 +59,7 @@ providerConformance(
       advanceMs: async (ms) => void (await bank.control('POST', '/clock', { advanceMs: ms })),
     };
   },
-  { customersAct: false },
+  { customersAct: false, chargesAtOnce: false },
 );
 
 async function aTransfer() {

@@ -64,7 +64,7 @@ function addressOf(apiUrl: string | undefined): Stripe.StripeConfig {
 const lengthMax = 255;
 
 /** What a caller asks of the provider. */
-type Call = 'create' | 'confirm' | 'capture' | 'refund';
+type Call = 'charge' | 'create' | 'confirm' | 'capture' | 'refund';
 
 /**
  * The partner's key, passed through: `partner:key:call`, and the number of an attempt that is not

@@ -120,7 +120,12 @@ function isUntilMended(error: StripeError): boolean {
  */
 function isKept(error: StripeError): boolean {
   if (error instanceof stripePackage().errors.StripeIdempotencyError) return true;
-  return error.headers?.['idempotent-replayed'] === 'true';
+  return isReplayed(error.headers);
+}
+
+/** Whether an answer is what was kept under its key (docs.stripe.com/api/idempotent_requests). */
+export function isReplayed(headers: Readonly<Record<string, string>> | undefined): boolean {
+  return headers?.['idempotent-replayed'] === 'true';
 }
 
 /** RFC 9110, section 10.2.3; Stripe sends seconds. */

@@ -2,6 +2,7 @@ import { openSlots } from '@triplock/runtime';
 import type Stripe from 'stripe';
 import {
   callersKnownMs,
+  chargedByThenMs,
   isObjectId,
   type ForgottenCharge,
   type FoundIntent,
@@ -24,10 +25,10 @@ type Slice = ReadonlyMap<string, readonly string[]>;
  * (docs.stripe.com/search#data-freshness). A list can be filtered by `created` in whole seconds and
  * has up to 100 a page (docs.stripe.com/api/payment_intents/list).
  *
- * A restore sets many rows back at once, so what was listed is shared. A slice of time that lies
- * `callersKnownMs` back gets no new intent and is listed once. One is listed at a time, so that
- * charges keep most of Stripe's rate limit; a charge is found in its first slice, as a rule, and
- * one that has no intent waits until all were listed.
+ * A restore sets many rows back at once, so what was listed is shared. A slice of time that is over
+ * for ten minutes gets no new intent and is listed once. One is listed at a time, so that charges
+ * keep most of Stripe's rate limit; a charge is found in its first slice, as a rule, and one that
+ * has no intent waits until all were listed.
  */
 export function openIntentFinder(
   stripe: Stripe,
@@ -35,15 +36,20 @@ export function openIntentFinder(
   const sliceAt = openSlices(stripe);
   return async (charge) => {
     try {
-      // The gateway's clock may be ahead of Stripe's.
-      const from = sliceOf(charge.acceptedAt.getTime()) - sliceSeconds;
-      const until = sliceOf(Date.now() - callersKnownMs);
-      const ids: string[] = [];
+      const { from, until, openFrom } = timesOf(charge.acceptedAt.getTime(), Date.now());
+      const slices: Slice[] = [];
       // All of them: a second intent is rare, and confirming one beside another charges twice.
-      for (let at = from; at < until; at += sliceSeconds) {
-        ids.push(...((await sliceAt(at)).get(charge.txnId) ?? []));
+      for (let at = from; at < Math.min(until, openFrom); at += sliceSeconds) {
+        slices.push(await sliceAt(at));
       }
-      return await choose(stripe, charge, ids);
+      if (until > openFrom) {
+        slices.push(await listSince(stripe, { gte: Math.min(from, openFrom) }));
+      }
+      return await choose(
+        stripe,
+        charge,
+        slices.flatMap((slice) => slice.get(charge.txnId) ?? []),
+      );
     } catch (error) {
       return unknownBecause(error);
     }
@@ -52,6 +58,22 @@ export function openIntentFinder(
 
 /** Where the slice begins that a time lies in, Unix seconds. */
 const sliceOf = (ms: number) => Math.floor(ms / 1_000 / sliceSeconds) * sliceSeconds;
+
+/** How far the gateways' clocks, ours and Stripe's may differ. */
+const clocksDifferMs = 3_600_000;
+
+/**
+ * What is listed: whatever was made in one call, and whatever was prepared so long ago that its key
+ * may be forgotten. From `openFrom` on more may be made, and the list has no end.
+ */
+function timesOf(acceptedMs: number, nowMs: number) {
+  const listedMs = Math.max(acceptedMs + chargedByThenMs, nowMs - callersKnownMs);
+  return {
+    from: sliceOf(acceptedMs - clocksDifferMs),
+    until: sliceOf(listedMs + clocksDifferMs),
+    openFrom: sliceOf(nowMs) - sliceSeconds,
+  };
+}
 
 function openSlices(stripe: Stripe): (at: number) => Promise<Slice> {
   const turn = openSlots(1);
@@ -77,7 +99,7 @@ function openSlices(stripe: Stripe): (at: number) => Promise<Slice> {
         remembered.set(at, known);
         return known;
       }
-      const slice = await listSlice(stripe, at);
+      const slice = await listSince(stripe, { gte: at, lt: at + sliceSeconds });
       remember(at, slice);
       return slice;
     } finally {
@@ -86,9 +108,8 @@ function openSlices(stripe: Stripe): (at: number) => Promise<Slice> {
   };
 }
 
-async function listSlice(stripe: Stripe, at: number): Promise<Slice> {
+async function listSince(stripe: Stripe, created: { gte: number; lt?: number }): Promise<Slice> {
   const slice = new Map<string, string[]>();
-  const created = { gte: at, lt: at + sliceSeconds };
   for await (const { id, metadata } of stripe.paymentIntents.list({ created, limit: 100 })) {
     const txnId = metadata['txn_id'];
     if (txnId === undefined) continue;

@@ -38,6 +38,7 @@ async function takenForStripe(context: TestContext) {
   const journal = openStripeJournal({ ...account, requestsPerSecondMax: 1_000 });
   const asked = { txnId, intentId: 'pi_1', money };
   const calls = {
+    charge: () => provider.charge!(charge),
     create: () => provider.createIntent(charge),
     confirm: () => provider.confirmIntent({ ...charge, intentId: 'pi_1' }),
     read: () => provider.readIntent(asked),

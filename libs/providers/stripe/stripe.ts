@@ -5,6 +5,7 @@ import {
   isObjectId,
   type CaptureOutcome,
   type CaptureRequest,
+  type ChargeOutcome,
   type ConfirmRequest,
   type CreateOutcome,
   type CustomerAction,
@@ -16,15 +17,17 @@ import {
 } from '@triplock/provider';
 import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
 import { fromStripe, toCharge, toStripe } from './currencies.ts';
-import { sortError, unknownBecause } from './errors.ts';
+import { isReplayed, sortError, unknownBecause } from './errors.ts';
 import { openIntentFinder } from './forgotten-intents.ts';
 import { listDisputes } from './disputes.ts';
+import { stripePackage } from './package.ts';
 import { createRefund, findRefund, listRefunds } from './refunds.ts';
 
 /** Stripe by its official package. */
 export function openStripe(options: StripeOptions): Provider {
   const stripe = openClient(options);
   return {
+    charge: (request) => charge(stripe, request),
     createIntent: (request) => createIntent(stripe, request),
     findIntent: openIntentFinder(stripe),
     confirmIntent: (request) => confirmIntent(stripe, request),
@@ -39,33 +42,87 @@ export function openStripe(options: StripeOptions): Provider {
   };
 }
 
+/**
+ * docs.stripe.com/api/payment_intents/create#create_payment_intent-confirm: the intent is made and
+ * confirmed. A bank's refusal is an error that carries it.
+ */
+async function charge(stripe: Stripe, request: ChargeRequest): Promise<ChargeOutcome> {
+  const { returnUrl } = request;
+  const asked = toCharge(request.money);
+  if (asked.outcome === 'inexpressible') return { outcome: 'refused', failure: asked.failure };
+  const parameters = {
+    ...parametersOf(request, asked),
+    confirm: true,
+    ...(returnUrl === undefined ? {} : { return_url: returnUrl }),
+    ...withHold(request),
+  };
+  const idempotencyKey = idempotencyKeyOf(request, 'charge');
+  try {
+    const intent = await stripe.paymentIntents.create(parameters, { idempotencyKey });
+    return madeBy(intent, request, isReplayed(intent.lastResponse?.headers));
+  } catch (error) {
+    const { StripeCardError, StripeIdempotencyError } = stripePackage().errors;
+    if (error instanceof StripeCardError && error.payment_intent !== undefined) {
+      return madeBy(error.payment_intent, request, isReplayed(error.headers));
+    }
+    const sorted = sortError(error);
+    const known = sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
+    // Under a key that is in use somebody else's call may be about to charge.
+    const isInUse = error instanceof StripeIdempotencyError;
+    return known.outcome === 'unknown' && isInUse ? { ...known, kept: false } : known;
+  }
+}
+
+type ChargeRequest = Parameters<NonNullable<Provider['charge']>>[0];
+
+/**
+ * What is kept under a key is the answer of its moment: since then a customer may have come, or
+ * somebody else may have ended the intent.
+ */
+function madeBy(intent: Seen, request: ChargeRequest, replayed: boolean): ChargeOutcome {
+  const { id: intentId } = intent;
+  if (!isObjectId(intentId) || !isAbout(intent, request)) return noIntent();
+  const seen = intentOutcome(intent, { ...request, intentId });
+  if (replayed || seen.outcome === 'unknown') return { outcome: 'made', intentId };
+  return { outcome: 'made', intentId, seen };
+}
+
 async function createIntent(stripe: Stripe, request: IntentRequest): Promise<CreateOutcome> {
-  const { money, paymentMethod, returnUrl, captureMethod, txnId, partnerId } = request;
-  const asked = toCharge(money);
+  const asked = toCharge(request.money);
   if (asked.outcome === 'inexpressible') return { outcome: 'refused', failure: asked.failure };
   try {
-    const intent = await stripe.paymentIntents.create(
-      {
-        amount: asked.amount,
-        currency: asked.currency,
-        payment_method: paymentMethod,
-        // Without a way back, no method that sends a browser elsewhere.
-        automatic_payment_methods: {
-          enabled: true,
-          allow_redirects: returnUrl === undefined ? 'never' : 'always',
-        },
-        ...(captureMethod === undefined ? {} : { capture_method: captureMethod }),
-        metadata: { txn_id: txnId, partner_id: partnerId },
-      },
-      { idempotencyKey: idempotencyKeyOf(request, 'create') },
-    );
+    const idempotencyKey = idempotencyKeyOf(request, 'create');
+    const intent = await stripe.paymentIntents.create(parametersOf(request, asked), {
+      idempotencyKey,
+    });
     const { id: intentId } = intent as Partial<Stripe.PaymentIntent>;
     if (isObjectId(intentId) && isAbout(intent, request)) return { outcome: 'created', intentId };
-    return unknownBecause(new Error('the provider answered with no intent, or another one'));
+    return noIntent();
   } catch (error) {
     const sorted = sortError(error);
     return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
   }
+}
+
+const noIntent = () =>
+  unknownBecause(new Error('the provider answered with no intent, or another one'));
+
+function parametersOf(
+  { paymentMethod, returnUrl, captureMethod, txnId, partnerId }: ChargeRequest,
+  { amount, currency }: { amount: number; currency: string },
+) {
+  return {
+    amount,
+    currency,
+    payment_method: paymentMethod,
+    // Without a way back, no method that sends a browser elsewhere.
+    automatic_payment_methods: {
+      enabled: true,
+      allow_redirects: returnUrl === undefined ? ('never' as const) : ('always' as const),
+    },
+    ...(captureMethod === undefined ? {} : { capture_method: captureMethod }),
+    metadata: { txn_id: txnId, partner_id: partnerId },
+  };
 }
 
 async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<IntentOutcome> {
@@ -138,7 +195,7 @@ async function readIntent(stripe: Stripe, asked: IntentQuery): Promise<IntentOut
 }
 
 /** The times of a hold are on its charge, which a key needs the right to read. */
-function withHold({ captureMethod }: IntentQuery): { expand?: string[] } {
+function withHold({ captureMethod }: Pick<IntentQuery, 'captureMethod'>): { expand?: string[] } {
   return captureMethod === undefined ? {} : { expand: ['latest_charge'] };
 }
 

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
+import type { CircuitBreaker } from '@triplock/provider';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
-import { aPipeline, aProvider, outcomesOf, recordOf, traceparent } from '../test/pipeline.ts';
+import {
+  aPipeline,
+  aProvider,
+  outcomesOf,
+  recordOf,
+  stepByStep,
+  traceparent,
+} from '../test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -21,6 +29,7 @@ type ProviderAudit = {
 
 /** A worker that charges at a simulator which has forgotten what the tests before did. */
 async function aCharging(context: TestContext) {
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
   await stripe.control('POST', '/reset');
   const pipeline = await aPipeline(context);
   const ofTests = aProvider(stripe);
@@ -86,7 +95,7 @@ test('an end that the ledger refuses holds back no other payment, raises an alar
   const { work, append, rowOf, letTimePass } = await aCharging(context);
   let message = 'half an answer: \0';
   const provider = {
-    ...aProvider(stripe),
+    ...stepByStep(aProvider(stripe)),
     confirmIntent: async () => ({
       outcome: 'declined' as const,
       failure: { code: 'card_declined', message },
@@ -120,12 +129,26 @@ test('the same record again, and a topic read from its beginning, charge nobody 
   await chargedOnce(payment);
 });
 
-const crashes = ['intent-created', 'intent-stored', 'charged', 'settled'] as const;
+const ways = {
+  'in one call': {
+    crashes: ['charged', 'intent-stored', 'settled'],
+    at: (provider: CircuitBreaker) => provider,
+    operation: 'payment_intents.create',
+  },
+  'step by step': {
+    crashes: ['intent-created', 'intent-stored', 'charged', 'settled'],
+    at: stepByStep,
+    operation: 'payment_intents.confirm',
+  },
+} as const;
+const crashes = Object.entries(ways).flatMap(([way, { crashes: each, at }]) =>
+  each.map((crash) => ({ way, at, name: `worker.${crash}` as const })),
+);
 suite('a worker that fails between two steps of a charge finds it as it left it', () => {
-  for (const name of crashes.map((crash) => `worker.${crash}` as const)) {
-    test(`after ${name}`, async (context) => {
+  for (const { way, at, name } of crashes) {
+    test(`${way}, after ${name}`, async (context) => {
       const { work, append, chargedOnce } = await aCharging(context);
-      const worker = work();
+      const worker = work(10_000, at(aProvider(stripe)));
       worker.crashPoints.arm({ name, action: { do: 'throw' } });
       const payment = aCard();
       await append(recordOf(payment));
@@ -146,11 +169,18 @@ suite('what the provider does not answer in time is looked up, and nobody is cha
     ['a rate limit', { fault: 'rate-limit', retryAfterSeconds: 1 }],
     ['a reset before anything happened', { fault: 'reset' }],
   ] as const;
-  for (const [what, fault] of faults) {
-    test(what, async (context) => {
+  const all = Object.entries(ways).flatMap(([way, { at, operation }]) =>
+    faults.map(([what, fault]) => ({
+      name: `${way}: ${what}`,
+      at,
+      strikes: { ...fault, operation },
+    })),
+  );
+  for (const { name, at, strikes } of all) {
+    test(name, async (context) => {
       const { work, append, strike, letTimePass, chargedOnce, rowOf } = await aCharging(context);
-      const worker = work();
-      await strike({ ...fault, operation: 'payment_intents.confirm', count: 2 });
+      const worker = work(10_000, at(aProvider(stripe)));
+      await strike({ ...strikes, count: 2 });
       const payment = aCard();
       await append(recordOf(payment));
       await worker.allCommitted();
@@ -168,7 +198,7 @@ suite('what the provider does not answer in time is looked up, and nobody is cha
 
 test('a 500 that the provider keeps holds up no batch and is passed by a second later, by nobody else', async (context) => {
   const { work, append, strike, rowOf, chargedOnce } = await aCharging(context);
-  const worker = work();
+  const worker = work(10_000, stepByStep(aProvider(stripe)));
   await strike({ fault: 'error', operation: 'payment_intents.confirm', count: 1 });
   const payment = aCard();
   await append(recordOf(payment));
@@ -180,7 +210,7 @@ test('a 500 that the provider keeps holds up no batch and is passed by a second 
 
 test('what another version confirmed by other parameters under the same key is seen on the intent', async (context) => {
   const { work, append, rowOf } = await aCharging(context);
-  const provider = aProvider(stripe);
+  const provider = stepByStep(aProvider(stripe));
   const refused: unknown[] = [];
   const confirmIntent: typeof provider.confirmIntent = async ({ captureMethod, ...request }) => {
     await provider.confirmIntent(request);
@@ -199,7 +229,7 @@ test('what another version confirmed by other parameters under the same key is s
 
 test('a worker that slept for 25 hours between storing an intent and confirming it charges once', async (context) => {
   const { work, append, letTimePass, chargedOnce, rowOf } = await aCharging(context);
-  const worker = work();
+  const worker = work(10_000, stepByStep(aProvider(stripe)));
   const payment = aCard();
   const name = 'worker.intent-stored';
   worker.crashPoints.arm({ name, action: { do: 'pause', pauseMs: 3_000 } });
@@ -216,7 +246,7 @@ test('a worker that slept for 25 hours between storing an intent and confirming 
 /** A payment whose row is due again while its worker sleeps over the intent that it made. */
 async function aSleeper(context: TestContext) {
   const charging = await aCharging(context);
-  const worker = charging.work();
+  const worker = charging.work(10_000, stepByStep(aProvider(stripe)));
   const payment = aCard();
   const name = 'worker.intent-created';
   worker.crashPoints.arm({ name, action: { do: 'pause', pauseMs: 3_000 } });
@@ -266,6 +296,62 @@ test('an intent that somebody else stored is not cancelled by whoever made it to
   await chargedOnce(payment);
 });
 
+test('a card that succeeds is one call at its provider, and a declined one two', async (context) => {
+  const { work, append, rowOf } = await aCharging(context);
+  const asked: string[] = [];
+  const provider = aProvider(stripe, { onCall: (call) => asked.push(call) });
+  const worker = work(10_000, provider);
+  const card = aCard();
+  await append(recordOf(card));
+  await eventually(async () => (await rowOf(card))?.state === 'succeeded');
+  assert.deepEqual(asked.splice(0), ['charge']);
+  const declined = aCard('pm_card_chargeDeclined');
+  await append(recordOf(declined));
+  await eventually(async () => (await rowOf(declined))?.state === 'failed');
+  assert.deepEqual(asked, ['charge', 'cancelIntent']);
+  await worker.allCommitted();
+});
+
+/** A payment whose one call `fault` befell, and how to make it older than it is. */
+async function anUnknownCharge(context: TestContext, fault: string) {
+  const charging = await aCharging(context);
+  const { work, append, strike, owner, rowOf } = charging;
+  const worker = work();
+  await strike({ fault, operation: 'payment_intents.create', count: 1 });
+  const payment = aCard();
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  assert.equal((await rowOf(payment))?.provider_intent_id, null);
+  // Nothing but time makes it older: what guards its row does not let it be changed.
+  await owner.query('ALTER TABLE ledger.transactions DISABLE TRIGGER USER');
+  const isOf = (age: string) =>
+    owner.query(`
+      UPDATE ledger.transactions
+      SET created_at = now() - interval '${age}', due_at = now(), version = version + 1`);
+  return { ...charging, worker, payment, isOf };
+}
+
+test('what was charged by a call of which nobody knows is found after half a day, and charged by no other', async (context) => {
+  const { worker, payment, isOf, chargedOnce } = await anUnknownCharge(context, 'half-body');
+  // The provider has forgotten the key.
+  await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
+  await isOf('13 hours 5 minutes');
+  assert.equal(await worker.resolve(), 1);
+  await chargedOnce(payment);
+});
+
+test('while a call that was sent in time may arrive no other charges the payment', async (context) => {
+  const unknown = await anUnknownCharge(context, 'unavailable');
+  const { worker, payment, isOf, chargedOnce, provided, rowOf } = unknown;
+  await isOf('12 hours 30 minutes');
+  await worker.resolve();
+  assert.equal((await rowOf(payment))?.state, 'pending');
+  assert.deepEqual((await provided()).paymentIntents, {});
+  await isOf('13 hours 5 minutes');
+  assert.equal(await worker.resolve(), 1);
+  await chargedOnce(payment);
+});
+
 test('two workers that charge one payment at once charge it once, and leave no intent to confirm', async (context) => {
   const { work, append, chargedOnce, provided, letTimePass } = await aCharging(context);
   const payment = aCard();
@@ -283,7 +369,7 @@ test('a slow card holds up neither its partition nor the payments behind it', as
   const { work, append, rowOf, strike, letTimePass } = await aCharging(context);
   const worker = work(100);
   const timeOuts = { fault: 'time-out', count: 4, delayMs: 5_000 };
-  await strike({ ...timeOuts, operation: 'payment_intents.confirm' });
+  await strike({ ...timeOuts, operation: 'payment_intents.create' });
   const [slow, behind] = [aCard(), aPayment()];
   await append(recordOf(slow));
   await append(recordOf(behind));

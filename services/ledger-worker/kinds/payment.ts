@@ -4,6 +4,8 @@ import { isFinal, type Failure, type Payment } from '@triplock/payments';
 import {
   mayBeForgotten,
   nextAttempt,
+  wayOfCharging,
+  type ChargeOutcome,
   type ConfirmRequest,
   type CreateOutcome,
   type CustomerAction,
@@ -11,6 +13,7 @@ import {
   type IntentOutcome,
   type IntentQuery,
   type IntentRequest,
+  type Provider,
 } from '@triplock/provider';
 import {
   authorize,
@@ -25,11 +28,15 @@ import { chargerOf, workerAt } from '../providers.ts';
 import type { AttemptOutcome, Worker, WorkerAt } from '../worker.ts';
 
 /**
- * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between
- * any two of these steps the process may die and this be called again, by anyone:
+ * Charges a pending payment: has an intent made and confirmed in one call, stores its id, settles.
+ * Where that is not possible, or no longer (ADR 19), it prepares an intent, stores its id, confirms
+ * that one, settles. Between any two of these steps the process may die and this be called again,
+ * by anyone:
  *
- * - before the id is stored: an intent is left that charged nobody; within a day the same call
- *   returns that intent again, later it is looked for;
+ * - after the one call, before the id is stored: the same call, by the same key, tells which intent
+ *   it was; half a day later it is looked for, and found;
+ * - before the id of a prepared one is stored: an intent is left that charged nobody; within a day
+ *   the same call returns that intent again, later it is looked for;
  * - before the intent is confirmed: the stored one is confirmed, however much later;
  * - before the payment is settled: the stored intent knows how the charge ended.
  */
@@ -87,7 +94,13 @@ export async function chargePayment(
   }
 }
 
-type StoredIntent = { outcome: 'stored'; intentId: string; version: number; isNew: boolean };
+type StoredIntent = {
+  outcome: 'stored';
+  intentId: string;
+  version: number;
+  /** How far it is, by the answer that made it; without it the intent has to be read. */
+  seen?: IntentOutcome | undefined;
+};
 
 /**
  * The intent that may be confirmed for this payment: the one on its row.
@@ -104,70 +117,107 @@ async function ensureIntent(worker: WorkerAt, payment: Payment) {
   if (provider !== undefined) {
     const { intentId } = provider;
     const { version } = payment;
-    return { outcome: 'stored', intentId, version, isNew: false } satisfies StoredIntent;
+    return { outcome: 'stored', intentId, version } satisfies StoredIntent;
   }
-  const made = await findOrCreateIntent(worker, payment);
+  const made = await makeIntent(worker, payment);
   switch (made.outcome) {
     case 'unknown':
       return { outcome: 'unknown', because: made } satisfies AttemptOutcome;
     case 'refused':
       return made;
     case 'found':
-      return storeIntent(worker, payment, { intentId: made.intentId, isNew: false });
-    case 'created':
+      return storeIntent(worker, payment, made);
+    case 'made':
+      await worker.crashPoints.reached('worker.charged');
+      return storeIntent(worker, payment, made);
+    case 'created': {
       await worker.crashPoints.reached('worker.intent-created');
-      return storeIntent(worker, payment, { intentId: made.intentId, isNew: true });
+      const seen = { outcome: 'unconfirmed' } as const;
+      return storeIntent(worker, payment, { intentId: made.intentId, seen });
+    }
     default:
       return made satisfies never;
   }
 }
 
-async function findOrCreateIntent(
+type MadeIntent = ChargeOutcome | CreateOutcome | Exclude<FoundIntent, { outcome: 'none' }>;
+
+async function makeIntent(worker: WorkerAt, payment: Payment): Promise<MadeIntent> {
+  const { charge } = worker.provider;
+  if (charge === undefined) {
+    const isKnown = !mayBeForgotten(payment.acceptedAt);
+    return isKnown ? createIntent(worker, requestOf(payment)) : findOrCreateIntent(worker, payment);
+  }
+  const way = wayOfCharging(payment.acceptedAt);
+  if (way === 'at once') return chargeAtOnce(worker, payment, charge);
+  const found = await findIntent(worker, payment);
+  if (found.outcome !== 'none') return found;
+  if (way === 'step by step') return createIntent(worker, requestOf(payment));
+  const error = new Error('a call that was sent in time to charge it may yet arrive');
+  return { outcome: 'unknown', error, kept: false, sent: false };
+}
+
+/**
+ * An answer that was lost is given again under the same key, when the payment is due again. One
+ * that is kept says that the call came to its end: then the intent that it made is there to be
+ * found, or it made none.
+ */
+async function chargeAtOnce(
   worker: WorkerAt,
   payment: Payment,
-): Promise<CreateOutcome | Exclude<FoundIntent, { outcome: 'none' }>> {
-  const request = requestOf(payment);
-  if (mayBeForgotten(payment.acceptedAt)) {
-    const { acceptedAt } = payment;
-    const found = await worker.provider.findIntent({ ...request, acceptedAt });
-    if (found.outcome !== 'none') return found;
-  }
-  return createIntent(worker, request);
+  charge: NonNullable<Provider['charge']>,
+): Promise<MadeIntent> {
+  const answer = await charge(requestOf(payment));
+  return answer.outcome === 'unknown' && answer.kept ? findOrCreateIntent(worker, payment) : answer;
+}
+
+async function findOrCreateIntent(worker: WorkerAt, payment: Payment): Promise<MadeIntent> {
+  const found = await findIntent(worker, payment);
+  return found.outcome === 'none' ? createIntent(worker, requestOf(payment)) : found;
+}
+
+function findIntent({ provider }: WorkerAt, payment: Payment): Promise<FoundIntent> {
+  const { txnId, acceptedAt, details } = payment;
+  return provider.findIntent({ txnId, acceptedAt, money: details.money });
 }
 
 async function storeIntent(
   worker: WorkerAt,
   payment: Payment,
-  { intentId, isNew }: { intentId: string; isNew: boolean },
+  { intentId, seen }: Pick<StoredIntent, 'intentId' | 'seen'>,
 ): Promise<StoredIntent | AttemptOutcome> {
   const { txnId, version } = payment;
   const { name: provider } = worker;
   const stored = await worker.ledger.storeIntent({ txnId, version, provider, intentId });
   if (stored.outcome === 'stale') return yieldTo(worker, payment, intentId);
   await worker.crashPoints.reached('worker.intent-stored');
-  return { ...stored, intentId, isNew };
+  return { ...stored, intentId, seen };
 }
 
 /**
  * Our intent is cancelled when the row has another one, or is final without any: it charges nobody.
  * While the row is pending without an intent ours must stay, because for a day the next worker gets
- * this very intent under the same key.
+ * this very intent under the same key. One that has charged after all (ADR 19 says when) is for a
+ * person to give back.
  */
 async function yieldTo(
-  { ledger, provider }: WorkerAt,
+  { ledger, logger, provider }: WorkerAt,
   { txnId, details }: Payment,
   intentId: string,
 ): Promise<AttemptOutcome> {
   const row = await ledger.find(txnId);
   const decided = row !== undefined && (row.provider !== undefined || isFinal(row.state));
   if (decided && row.provider?.intentId !== intentId) {
-    await provider.cancelIntent({ txnId, intentId, money: details.money });
+    const { outcome } = await provider.cancelIntent({ txnId, intentId, money: details.money });
+    if (outcome === 'succeeded') {
+      logger.error({ txnId, intentId }, 'charged beside its payment: npm run give-back');
+    }
   }
   return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }
 
 /**
- * How the charge ended. An intent that was not created just now may already be confirmed.
+ * How the charge ended. An intent that was not made just now may already be confirmed.
  *
  * A customer's time counts from when a worker first saw the answer to the confirmation. A crash
  * before that is noted gives the customer longer: the next worker sees the same intent and notes it
@@ -183,14 +233,12 @@ async function yieldTo(
 async function decide(
   worker: WorkerAt,
   { payment, traceparent }: CardPayment,
-  { intentId, isNew }: StoredIntent,
+  { intentId, seen }: StoredIntent,
 ): Promise<IntentOutcome | { outcome: 'stale' }> {
   const { provider, crashPoints, ledger, limits } = worker;
   const { returnUrl, captureMethod } = payment.details;
   const asked = { ...callerOf(payment), ...queryOf(payment), intentId, returnUrl };
-  let outcome: IntentOutcome = isNew
-    ? { outcome: 'unconfirmed' }
-    : await provider.readIntent(asked);
+  let outcome: IntentOutcome = seen ?? (await provider.readIntent(asked));
   if (outcome.outcome === 'unconfirmed') {
     outcome = await confirmIntent(worker, asked);
     await crashPoints.reached('worker.charged');

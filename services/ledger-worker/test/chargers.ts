@@ -1,11 +1,14 @@
 import type { ListedProvider } from '@triplock/providers';
 import { accounts, createTestBank } from '@triplock/provider-giro/test';
 import { createTestStripe, type Cleanup } from '@triplock/testing';
+import { ledgerWorker } from '../service.ts';
 
 /** A provider of one test's own, and what really moved there. */
 export type Charger = {
   /** Of a worker process that charges there. */
   settings: Readonly<Record<string, string>>;
+  /** Where a worker comes to while it charges there, in that order. */
+  steps: readonly (typeof ledgerWorker.crashPoints)[number][];
   /** Of a payment that is charged there and succeeds. */
   paid: { paymentMethod: string; currency: string };
   /** Has what is under way come to its end, where nothing ends at once. */
@@ -25,6 +28,7 @@ export const chargers: Readonly<Record<ListedProvider, (test: Cleanup) => Promis
     type Moved = Partial<Record<string, { amount: number }>>;
     return {
       settings: { STRIPE_API_KEY: apiKey, STRIPE_API_URL: url },
+      steps: ['worker.charged', 'worker.intent-stored'],
       paid: { paymentMethod: 'pm_card_visa', currency: 'EUR' },
       settle: async () => undefined,
       forgetKeys: () => control('POST', '/clock', dayLater),
@@ -42,6 +46,7 @@ export const chargers: Readonly<Record<ListedProvider, (test: Cleanup) => Promis
     const { control, apiUrl, token } = await createTestBank(test);
     return {
       settings: { PROVIDERS: 'giro', GIRO_API_URL: apiUrl, GIRO_API_TOKEN: token },
+      steps: ['worker.intent-created', 'worker.intent-stored', 'worker.charged'],
       paid: { paymentMethod: `payto://iban/${accounts.pays}`, currency: 'EUR' },
       settle: () => control('POST', '/settle'),
       forgetKeys: () => control('POST', '/clock', { advanceMs: 1 }),

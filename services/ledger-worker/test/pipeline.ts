@@ -16,7 +16,11 @@ import {
 } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedFollowUp } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
-import { openCircuitBreaker, type CircuitBreaker } from '@triplock/provider';
+import {
+  openCircuitBreaker,
+  type CircuitBreaker,
+  type CircuitBreakerLimits,
+} from '@triplock/provider';
 import { openStripe } from '@triplock/provider-stripe';
 import { providerNames, type ListedProvider } from '@triplock/providers';
 import { createCrashPoints, createLogger, createMetrics, sealingKeys } from '@triplock/runtime';
@@ -222,10 +226,15 @@ const nobody = aProvider({ apiKey: 'sk_test', url: 'http://127.0.0.1:1' });
 /** Stripe at a URL of a test's own, left alone for a moment after ten unknown outcomes. */
 export function aProvider(
   { apiKey, url: apiUrl }: { apiKey: string; url: string },
-  { timeoutMs } = { timeoutMs: 1_000 },
+  { timeoutMs = 1_000, ...more }: { timeoutMs?: number } & Partial<CircuitBreakerLimits> = {},
 ): CircuitBreaker {
   const stripe = openStripe({ apiKey, apiUrl, timeoutMs });
-  return openCircuitBreaker(stripe, { unknownInARowMax: 10, openMs: 200 });
+  return openCircuitBreaker(stripe, { unknownInARowMax: 10, openMs: 200, ...more });
+}
+
+/** The same without its call that charges at once, as providers are that have none. */
+export function stepByStep({ charge: _, ...provider }: CircuitBreaker): CircuitBreaker {
+  return provider;
 }
 
 /** The providers of a worker; who is not given answers nobody. */
