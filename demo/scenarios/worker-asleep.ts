@@ -16,25 +16,25 @@ import type { Observation, Scenario } from '../run-scenario.ts';
 import { watchCounter } from '../services.ts';
 import type { System } from '../system.ts';
 
-/** Who sleeps past the provider's memory of keys has nothing left but the intent's own state. */
+/** Who sleeps past the provider's memory of keys over a charge finds it settled. */
 export const workerAsleep: Scenario = {
   name: 'worker-asleep',
-  failure: 'a worker sleeps for a day before it confirms a charge that was made meanwhile',
-  absorbedBy: 'guard 2: the intent has succeeded, and no key has to remember that',
+  failure: 'a worker charges a card and sleeps for a day before it settles the payment',
+  absorbedBy: 'guard 2: the same key tells another worker of the charge; the sleeper is too late',
   run: oversleepTheKeys,
 };
 
-/** Time enough for another to charge, also on a busy machine. */
+/** Time enough for another to settle, also on a busy machine. */
 const pauseMs = 6_000;
 const attemptsMax = 3;
-const site = { service: 'ledger-worker', point: 'worker.intent-stored', pauseMs } as const;
+const site = { service: 'ledger-worker', point: 'worker.charged', pauseMs } as const;
 const asleepMs = 25 * 3_600_000;
 
 async function oversleepTheKeys(system: System): Promise<Observation> {
   requireSimulator(system);
   const { id } = await oversleepInTime(system);
   const provider = await askProvider(system, id);
-  system.report(`the sleeper woke and confirmed, too: ${describeProvider(provider)}`);
+  system.report(`the sleeper woke and would settle, too: ${describeProvider(provider)}`);
   promised('a card is charged once', provider.charges.length === 1, { ids: [id], saw: provider });
   const seen = await untilDelivered(system, id);
   promiseOneEffect(id, seen);
@@ -55,12 +55,10 @@ async function oversleepInTime(system: System): Promise<Accepted> {
     if (overslept !== undefined) return overslept;
     system.report('it woke too soon: this machine is busy; once more with another key');
   }
-  throw new FaultDidNotFire('no worker slept for longer than another took to charge');
+  throw new FaultDidNotFire('no worker slept for longer than another took to settle');
 }
 
-/**
- * One worker sleeps behind its stored intent; another charges; the clock goes on; the first wakes.
- */
+/** One worker sleeps over its charge; another settles; the clock goes on; the first wakes. */
 async function oversleep(system: System): Promise<Accepted | undefined> {
   const late = await watchCounter(system, 'ledger-worker', {
     name: 'triplock_worker_charges_total',
@@ -73,7 +71,7 @@ async function oversleep(system: System): Promise<Accepted | undefined> {
     return until({ what, signal: system.signal, check });
   };
   await waitFor('the intent', async () => (await askProvider(system, id)).intents.length === 1);
-  system.report(`the worker has prepared an intent, and sleeps for ${formatSpan(pauseMs)}`);
+  system.report(`the worker has charged the card, and sleeps for ${formatSpan(pauseMs)}`);
   await copyRecord(system, accepted);
   system.report('its record comes a second time, in another partition');
   await waitFor('the other worker to settle', async () => {
@@ -83,7 +81,7 @@ async function oversleep(system: System): Promise<Accepted | undefined> {
   // Later than this, it may have been the sleeper itself.
   if (Date.now() - accepted.sentAt.getTime() >= pauseMs) return undefined;
   system.report(
-    `charged; the provider's clock goes on by ${formatSpan(asleepMs)}, keys are forgotten`,
+    `settled; the provider's clock goes on by ${formatSpan(asleepMs)}, keys are forgotten`,
   );
   await withProviderClock(system, asleepMs, () =>
     waitFor('the sleeper', async () => (await late.grown()) > 0),

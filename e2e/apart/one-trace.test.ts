@@ -26,7 +26,6 @@ const hops: Record<string, Hop> = {
   claim: { service: 'ingest-gateway', name: /^claimRecord$/, within: 'HTTP' },
   'to Kafka': { service: 'ingest-gateway', name: /^send test\./, within: 'HTTP' },
   'from Kafka': { service: 'ledger-worker', name: /^process test\./, within: 'to Kafka' },
-  'intent stored': { service: 'ledger-worker', name: /^store-intent$/, within: 'from Kafka' },
   charged: { service: 'ledger-worker', name: /^stripe charge$/, within: 'from Kafka' },
   Stripe: { service: 'ledger-worker', name: /^POST$/, within: 'charged' },
   settled: { service: 'ledger-worker', name: /^settle-payment$/, within: 'from Kafka' },

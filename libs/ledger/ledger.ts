@@ -46,6 +46,8 @@ export type SettleRequest = {
   traceparent: string;
   /** The provider's id of the charge, when a card was charged. */
   chargeId?: string;
+  /** Its intent, where the row has none yet, because one call made and charged it. */
+  intent?: Pick<StoreIntentRequest, 'provider' | 'intentId'>;
   /**
    * For how many milliseconds this waits for whoever has the row; unless given, for as long as a
    * statement may take.

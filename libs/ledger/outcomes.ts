@@ -186,7 +186,10 @@ export function refuseBadTexts(values: readonly unknown[]): void {
  *
  * @throws UnpostableError
  */
-export function refuseBadEnd(result: Settlement, providerId: string | undefined): void {
+export function refuseBadEnd(
+  result: Settlement,
+  ...providersIds: readonly (string | undefined)[]
+): void {
   const failure = failureIn(result);
-  refuseBadTexts([failure?.code, failure?.message, providerId]);
+  refuseBadTexts([failure?.code, failure?.message, ...providersIds]);
 }

@@ -194,7 +194,7 @@ for (const { hours, settings: clock } of clocksOff) {
     await refund(aRefund(card, { amount: 400n }), aRefund(transfer));
     const begin = async (more: object) =>
       start(context, { ...(await anew(settings, stripe)), ...more });
-    const killed = await begin({ CRASH_POINTS: 'worker.intent-stored=kill' });
+    const killed = await begin({ CRASH_POINTS: 'worker.charged=kill' });
     assert.equal((await killed.ended).signal, 'SIGKILL');
     const off = await begin(clock);
     const all = { rows: 4, entries: 4, events: 4 };

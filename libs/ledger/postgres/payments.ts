@@ -75,7 +75,7 @@ export function openPostgresLedger(database: Database): Ledger {
     awaitCustomer: (request) => awaitCustomer(database, request),
     authorize: (request) => authorize(database, request),
     settle: async (request) => {
-      refuseBadEnd(request.result, request.chargeId);
+      refuseBadEnd(request.result, request.chargeId, request.intent?.intentId);
       return settle(request);
     },
     noteDispute: (report) => noteDispute(database, report),
@@ -186,9 +186,10 @@ async function settlePayments(
   requests: readonly SettleRequest[],
 ): Promise<(SettleOutcome | undefined)[]> {
   const asked = requests.map((request) => {
-    const { result, chargeId } = request;
+    const { result, chargeId, intent } = request;
     const captured = result.state === 'captured' ? result.amount : null;
-    return [...settleParameters(request, chargeId), captured];
+    const made = [intent?.provider ?? null, intent?.intentId ?? null];
+    return [...settleParameters(request, chargeId), captured, ...made];
   });
   const rows = await tx.query<PaymentRow>(settleSql, columnsOf(asked));
   const traces = new Map(requests.map(({ txnId, traceparent }) => [txnId, traceparent]));

@@ -46,6 +46,35 @@ function intents(open: Open): void {
     assert.deepEqual([moved?.debit, moved?.credit], ['provider.stripe:clearing', 'acme:payable']);
   });
 
+  test('what one call charged is settled with its intent at once, where the row has no other', async (context) => {
+    const { ledger, another, entries } = await open(context);
+    const [payment, other] = [card(), card()];
+    await ledger.post([pendingOf(payment), pendingOf(other)]);
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    const end = (n: number) => ({
+      txnId: payment.txnId,
+      version: 1,
+      traceparent,
+      chargeId: `ch_${n}`,
+      intent: { ...stripe, intentId: `pi_${n}` },
+      ...settlement,
+    });
+    const outcomes = await Promise.all(
+      [1, 2, 3, 4].map((n) => [ledger, another][n % 2]!.settle(end(n))),
+    );
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'settled').length, 1);
+    const kept = outcomes.findIndex(({ outcome }) => outcome === 'settled') + 1;
+    const ids = { intentId: `pi_${kept}`, chargeId: `ch_${kept}` };
+    assert.deepEqual((await ledger.find(payment.txnId))?.provider, { name: 'stripe', ...ids });
+    const [moved] = await entries();
+    assert.deepEqual([moved?.debit, moved?.credit], ['provider.stripe:clearing', 'acme:payable']);
+
+    const { txnId } = other;
+    await ledger.storeIntent({ txnId, version: 1, ...stripe, intentId: 'pi_stored' });
+    assert.deepEqual(await ledger.settle({ ...end(5), txnId, version: 2 }), { outcome: 'stale' });
+    assert.equal((await ledger.find(txnId))?.provider?.intentId, 'pi_stored');
+  });
+
   test('of ten workers storing an intent for one payment one succeeds, and it stays', async (context) => {
     const { ledger, another } = await open(context);
     const payment = card();

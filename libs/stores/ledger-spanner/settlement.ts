@@ -46,14 +46,19 @@ export function settlePayment(
   database: SpannerDatabase,
   request: SettleRequest,
 ): Promise<SettleOutcome> {
-  const { txnId, result, settledAt, traceparent, chargeId } = request;
+  const { txnId, result, settledAt, traceparent, chargeId, intent } = request;
   return blamingInput(async () => {
-    refuseBadEnd(result, chargeId);
+    refuseBadEnd(result, chargeId, intent?.intentId);
     return database.transaction(async (tx) => {
       const row = await readTransaction(tx, txnId);
       if (row === undefined || row.payment_id !== null) return { outcome: 'stale' };
       if (!isPendingAt(row, request.version)) return ownDoing(tx, row, request);
-      await endPayment(tx, row, { result, settledAt, traceparent, chargeId });
+      const { provider, provider_intent_id: known } = row;
+      const isOthers = known !== null || (provider ?? intent?.provider) !== intent?.provider;
+      if (intent !== undefined && isOthers) return { outcome: 'stale' };
+      const made = intent && { provider: intent.provider, provider_intent_id: intent.intentId };
+      const end = { result, settledAt, traceparent, chargeId };
+      await endPayment(tx, { ...row, ...made }, end);
       return { outcome: 'settled' };
     });
   });
@@ -80,7 +85,15 @@ async function endPayment(
   const ended = { provider_charge_id: chargeId ?? null, amount_captured: captured };
   const final = { ...finalColumns(result, settledAt), ...ended };
   tx.write(
-    updateTransaction({ txn_id: txnId, version, events, closed_by: row.closed_by, ...final }),
+    updateTransaction({
+      txn_id: txnId,
+      version,
+      events,
+      closed_by: row.closed_by,
+      provider: row.provider,
+      provider_intent_id: row.provider_intent_id,
+      ...final,
+    }),
   );
   const settled = paymentFrom({
     ...row,

@@ -1,4 +1,4 @@
-import { canceledBy, type AuthorizeRequest } from '@triplock/ledger';
+import { canceledBy, type AuthorizeRequest, type SettleRequest } from '@triplock/ledger';
 import type { Payment, Settlement, TxnId } from '@triplock/payments';
 import type { IntentOutcome, Unknown } from '@triplock/provider';
 import type { AttemptOutcome, Worker, WorkerAt } from '../worker.ts';
@@ -109,7 +109,7 @@ const canceledAtProvider = {
 export async function settle(
   { ledger, crashPoints }: Worker,
   { payment, traceparent }: CardPayment,
-  end: { result: Settlement; chargeId?: string },
+  end: Pick<SettleRequest, 'result' | 'chargeId' | 'intent'>,
 ): Promise<AttemptOutcome> {
   const { txnId, version } = payment;
   const settledAt = new Date();

@@ -131,7 +131,7 @@ test('the same record again, and a topic read from its beginning, charge nobody 
 
 const ways = {
   'in one call': {
-    crashes: ['charged', 'intent-stored', 'settled'],
+    crashes: ['charged', 'settled'],
     at: (provider: CircuitBreaker) => provider,
     operation: 'payment_intents.create',
   },

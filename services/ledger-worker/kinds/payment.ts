@@ -54,6 +54,7 @@ export async function chargePayment(
     const result = { state: 'failed' as const, failure: stored.failure };
     return settle(worker, { payment, traceparent }, { result });
   }
+  if (stored.outcome === 'charged') return settleCharged(worker, { payment, traceparent }, stored);
   if (stored.outcome !== 'stored') return stored;
   const ready = { ...payment, version: stored.version };
   const decided = await decide(worker, { payment: ready, traceparent }, stored);
@@ -94,6 +95,20 @@ export async function chargePayment(
   }
 }
 
+/** What one call charged to the end, so that its intent is stored with that. */
+type Charged = { outcome: 'charged'; intentId: string; chargeId: string };
+
+async function settleCharged(
+  worker: WorkerAt,
+  card: CardPayment,
+  { intentId, chargeId }: Charged,
+): Promise<AttemptOutcome> {
+  const intent = { provider: worker.name, intentId };
+  const result = { state: 'succeeded' as const };
+  const ended = await settle(worker, card, { result, chargeId, intent });
+  return ended.outcome === 'taken-over' ? yieldTo(worker, card.payment, intentId) : ended;
+}
+
 type StoredIntent = {
   outcome: 'stored';
   intentId: string;
@@ -129,6 +144,10 @@ async function ensureIntent(worker: WorkerAt, payment: Payment) {
       return storeIntent(worker, payment, made);
     case 'made':
       await worker.crashPoints.reached('worker.charged');
+      if (made.seen?.outcome === 'succeeded' && payment.details.captureMethod !== 'manual') {
+        const { intentId, seen } = made;
+        return { outcome: 'charged', intentId, chargeId: seen.chargeId } satisfies Charged;
+      }
       return storeIntent(worker, payment, made);
     case 'created': {
       await worker.crashPoints.reached('worker.intent-created');

@@ -28,7 +28,7 @@ export const chargers: Readonly<Record<ListedProvider, (test: Cleanup) => Promis
     type Moved = Partial<Record<string, { amount: number }>>;
     return {
       settings: { STRIPE_API_KEY: apiKey, STRIPE_API_URL: url },
-      steps: ['worker.charged', 'worker.intent-stored'],
+      steps: ['worker.charged'],
       paid: { paymentMethod: 'pm_card_visa', currency: 'EUR' },
       settle: async () => undefined,
       forgetKeys: () => control('POST', '/clock', dayLater),
