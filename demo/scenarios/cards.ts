@@ -34,12 +34,11 @@ import type { Observation, Scenario } from '../run-scenario.ts';
 import { watchCounter } from '../services.ts';
 import type { System } from '../system.ts';
 
-/** Money has moved and the ledger does not know it yet: the row names the intent that does. */
+/** Money has moved and the ledger does not know it yet: the key under which it moved does. */
 export const chargedNotSettled: Scenario = {
   name: 'charged-not-settled',
   failure: 'the worker dies between charging the card and settling the payment',
-  absorbedBy:
-    'guard 2: the intent’s id was stored before it was confirmed, so it is asked, not repeated',
+  absorbedBy: 'guard 2: asked again by the same key, the provider tells of the charge it made',
   run: dieAfterCharging,
 };
 
@@ -64,8 +63,8 @@ async function dieAfterCharging(system: System): Promise<Observation> {
   const isPending = ledger[0]?.state === 'pending';
   fired('the card was not charged', charged.charges.length === 1);
   system.report(`${died.name} (pid ${died.pid}) killed itself; ${describeProvider(charged)}`);
-  const resumed = 'another worker has resumed it already, by the intent that the row names';
-  system.report(isPending ? 'the row is pending and names the intent' : resumed);
+  const resumed = 'another worker has resumed it already, by the same key';
+  system.report(isPending ? 'the row is pending, and names no intent' : resumed);
 
   const back = await bringBack(system, died);
   const finds = isPending ? ' and finds the row unfinished' : '';
@@ -85,7 +84,7 @@ async function dieAfterCharging(system: System): Promise<Observation> {
     ids: [id],
     guards: {
       claims: `not asked again: the partner has its 202; ${count(records.length, 'Kafka record')}`,
-      ledger: `resumed by the stored intent, ${describeProvider(after)}; ${describeLedger(seen)}`,
+      ledger: `resumed by the same key, ${describeProvider(after)}; ${describeLedger(seen)}`,
       inbox: describeInbox(seen),
       webhook: describeWebhook(seen),
     },

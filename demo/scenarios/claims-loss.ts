@@ -80,7 +80,7 @@ export const claimsLostInACard: Scenario = {
   name: 'claims-lost-in-a-card',
   failure:
     'the claim store loses everything while a card is charged, the worker dies, and the partner retries',
-  absorbedBy: 'guard 1, which waits for the ledger; guard 2, which has the intent on the row',
+  absorbedBy: 'guard 1, which waits for the ledger; guard 2, whose key has the charge',
   run: loseWhileCharging,
 };
 
@@ -120,7 +120,7 @@ async function loseWhileCharging(system: System): Promise<Observation> {
     ids: [id],
     guards: {
       claims: `cold, so it asked the ledger: same bytes in ${formatSpan(again.tookMs)}${patience}`,
-      ledger: `resumed by the stored intent: ${count(records.length, 'Kafka record')}, ${describeProvider(after)}; ${describeLedger(seen)}`,
+      ledger: `resumed by the same key: ${count(records.length, 'Kafka record')}, ${describeProvider(after)}; ${describeLedger(seen)}`,
       inbox: describeInbox(seen),
       webhook: describeWebhook(seen),
     },

@@ -77,9 +77,12 @@ export function openCircuitBreaker(
     leftAloneUntil = Math.max(leftAloneUntil, askedToBeLeftAloneUntil(outcome));
     return outcome;
   };
-  const { charge } = provider;
+  const { charge, transactionOf } = provider;
   return {
     ...(charge && { charge: (request) => send('charge', () => charge(request)) }),
+    ...(transactionOf && {
+      transactionOf: (intentId) => send('transactionOf', () => transactionOf(intentId)),
+    }),
     createIntent: (request) => send('createIntent', () => provider.createIntent(request)),
     findIntent: (charge) => send('findIntent', () => provider.findIntent(charge)),
     confirmIntent: (request) => send('confirmIntent', () => provider.confirmIntent(request)),

@@ -207,6 +207,9 @@ export type ListedRefund = {
   readonly failure?: Failure;
 };
 
+/** Whose intent it is. */
+export type IntentsTransaction = { outcome: 'ours'; txnId: TxnId } | { outcome: 'none' } | Unknown;
+
 /** Every refund of ours of one intent, or that nobody knows. */
 export type ListedRefunds = { outcome: 'listed'; refunds: readonly ListedRefund[] } | Unknown;
 
@@ -276,6 +279,11 @@ export type Provider = {
    * none can be on its way any more ({@link wayOfCharging}).
    */
   charge?(request: Omit<IntentRequest, 'attempt'>): Promise<ChargeOutcome>;
+  /**
+   * Of which transaction an intent is, as it says itself: where one call charges, a report of it
+   * may come before anybody has stored its id. `none`: it is not ours, or not there.
+   */
+  transactionOf?(intentId: string): Promise<IntentsTransaction>;
   /**
    * Prepares a charge, unconfirmed. The same caller gets the same intent for 24 hours at least.
    * Another attempt is always allowed: an intent that nobody confirms charges nobody.

@@ -65,6 +65,15 @@ test('cards that were charged and given back are in the journal and the ledger, 
   assert.equal(result.sums[0]!.net, 2_250);
 });
 
+test('a charge whose intent nobody has stored yet is no drift while its payment is pending', async (context) => {
+  const { system, audit, charge } = await aCardSystem(context);
+  const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+  await system.accept(payment);
+  await system.begin(payment);
+  await charge(payment);
+  assert.equal(driftOf(await audit())['charge-unfounded'], undefined);
+});
+
 test('what the provider took or gave back beside the ledger is named', async (context) => {
   const { pay, audit, charge, provider } = await aCardSystem(context);
   const card = await pay();

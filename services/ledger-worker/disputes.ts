@@ -14,9 +14,10 @@ const answerWithinMs = 5_000;
  * report has to come again.
  */
 export async function noteDispute(
-  { name: provider, ledger, crashPoints, logger }: WorkerAt,
+  worker: WorkerAt,
   dispute: Omit<DisputeReport, 'provider'>,
 ): Promise<ProviderEventOutcome> {
+  const { name: provider, ledger, crashPoints, logger } = worker;
   const noted = await withinLimits(ledger.noteDispute({ provider, ...dispute }));
   switch (noted.outcome) {
     case 'disputed':
@@ -35,10 +36,33 @@ export async function noteDispute(
       );
       return 'other-currency';
     case 'unknown':
+      await requireStored(worker, dispute);
       return 'nothing-waits';
     default:
       return noted satisfies never;
   }
+}
+
+/**
+ * No row names its intent. Where that was made and charged by one call, its payment may be pending
+ * and wait for whoever stores it.
+ *
+ * @throws then, and where the provider does not say whose it is.
+ */
+async function requireStored(
+  { provider, ledger }: WorkerAt,
+  { intentId }: Pick<DisputeReport, 'intentId'>,
+): Promise<void> {
+  if (provider.transactionOf === undefined) return;
+  const about = await withinLimits(provider.transactionOf(intentId), 'the provider');
+  if (about.outcome === 'unknown') {
+    throw new Error(`nobody knows whose intent ${intentId} is`, { cause: about.error });
+  }
+  if (about.outcome === 'none') return;
+  const { txnId } = about;
+  const payment = await withinLimits(ledger.find(txnId));
+  const mayStoreIt = payment?.state === 'pending' && payment.provider === undefined;
+  if (mayStoreIt) throw new Error(`payment ${txnId} is disputed, and its intent not stored yet`);
 }
 
 /** What is asked while a provider waits for its answer. */

@@ -261,6 +261,7 @@ function circuitGauge(registry: Registry): ProviderMetrics['circuitOpen'] {
 /** What calls of the provider are named in metrics. */
 export const callLabels: Readonly<Record<ProviderCall, string>> = {
   charge: 'charge',
+  transactionOf: 'transaction-of',
   createIntent: 'create-intent',
   findIntent: 'find-intent',
   confirmIntent: 'confirm-intent',

@@ -100,6 +100,42 @@ test('each dispute is noted and told once, in copies, any order, and before its 
   assert.equal(counted().disputed, 2);
 });
 
+test('a dispute that comes before anybody has stored its intent is heard of again, and one of nobody’s is not', async (context) => {
+  const { append, crashPoints, becomes, counted, owner } = await aReceiver(context);
+  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_visa' });
+  crashPoints.arm({ name: 'worker.charged', action: { do: 'pause', pauseMs: 3_000 } });
+  await append(recordOf(payment));
+  await eventually(async () => crashPoints.hits()['worker.charged'] === 1);
+  const asked = async (path: string, parameters?: Record<string, string>) => {
+    const answer = await fetch(`${stripe.url}/v1/${path}`, {
+      headers: { authorization: `Bearer ${stripe.apiKey}` },
+      ...(parameters && { method: 'POST', body: new URLSearchParams(parameters) }),
+    });
+    return (await answer.json()) as { id: string; data: { id: string }[] };
+  };
+  const [intent] = (await asked('payment_intents?limit=1')).data;
+  const { id } = await dispute(intent!.id);
+  const others = { amount: '1250', currency: 'eur', payment_method: 'pm_card_visa' };
+  await dispute(
+    (
+      await asked('payment_intents', {
+        ...others,
+        confirm: 'true',
+        return_url: 'https://shop.example/',
+      })
+    ).id,
+  );
+  await eventually(async () => (counted()['nothing-waits'] ?? 0) > 0);
+  assert.equal(counted().disputed ?? 0, 0);
+  await becomes(payment.txnId, 'succeeded');
+  await everyReportCame();
+  const told = await owner.query<{ dispute: string }>(
+    `SELECT payload::json #>> '{data,dispute,id}' AS dispute FROM ledger.outbox
+     WHERE event_type = 'payment.disputed'`,
+  );
+  assert.deepEqual(told, [{ dispute: id }]);
+});
+
 test('a worker that fails once a dispute is noted hears of it again, and has told of it once', async (context) => {
   const { crashPoints, waiting, becomes, counted, owner } = await aReceiver(context);
   const { payment, intentId } = await waiting('pm_card_authenticationRequired');

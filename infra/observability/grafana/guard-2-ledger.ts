@@ -154,7 +154,7 @@ export const guard2: Dashboard = {
       panels: [
         lines({
           title: 'Charges',
-          description: 'Attempts, by outcome. unknown: asked again, by the stored intent.',
+          description: 'Attempts, by outcome. unknown: asked again, by the same key or intent.',
           unit: 'reqps',
           queries: [rate('triplock_worker_charges_total', { by: 'outcome' })],
         }),

@@ -13,6 +13,7 @@ import {
   type IntentOutcome,
   type IntentQuery,
   type IntentRequest,
+  type IntentsTransaction,
   type Provider,
 } from '@triplock/provider';
 import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
@@ -21,6 +22,7 @@ import { isReplayed, sortError, unknownBecause } from './errors.ts';
 import { openIntentFinder } from './forgotten-intents.ts';
 import { listDisputes } from './disputes.ts';
 import { stripePackage } from './package.ts';
+import { txnIdOf } from './webhooks.ts';
 import { createRefund, findRefund, listRefunds } from './refunds.ts';
 
 /** Stripe by its official package. */
@@ -28,6 +30,7 @@ export function openStripe(options: StripeOptions): Provider {
   const stripe = openClient(options);
   return {
     charge: (request) => charge(stripe, request),
+    transactionOf: (intentId) => transactionOf(stripe, intentId),
     createIntent: (request) => createIntent(stripe, request),
     findIntent: openIntentFinder(stripe),
     confirmIntent: (request) => confirmIntent(stripe, request),
@@ -70,6 +73,19 @@ async function charge(stripe: Stripe, request: ChargeRequest): Promise<ChargeOut
     // Under a key that is in use somebody else's call may be about to charge.
     const isInUse = error instanceof StripeIdempotencyError;
     return known.outcome === 'unknown' && isInUse ? { ...known, kept: false } : known;
+  }
+}
+
+async function transactionOf(stripe: Stripe, intentId: string): Promise<IntentsTransaction> {
+  try {
+    const intent: Seen = await stripe.paymentIntents.retrieve(intentId);
+    if (intent.id !== intentId) return noIntent();
+    const txnId = txnIdOf(intent);
+    return txnId === undefined ? { outcome: 'none' } : { outcome: 'ours', txnId };
+  } catch (error) {
+    const { StripeInvalidRequestError } = stripePackage().errors;
+    const isGone = error instanceof StripeInvalidRequestError && error.code === 'resource_missing';
+    return isGone ? { outcome: 'none' } : unknownBecause(error);
   }
 }
 

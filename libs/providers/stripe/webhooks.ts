@@ -154,7 +154,8 @@ function failedRefundOf(seen: SeenObject): ProviderReport['failedRefund'] {
   return failed && typeof id === 'string' && txnId ? { refundId: id, txnId } : undefined;
 }
 
-function txnIdOf({ metadata }: SeenObject): TxnId | undefined {
+/** The transaction that an object of ours carries. */
+export function txnIdOf({ metadata }: Pick<SeenObject, 'metadata'>): TxnId | undefined {
   const txnId = (metadata as { txn_id?: unknown } | null | undefined)?.txn_id;
   return typeof txnId === 'string' && isTxnId(txnId) ? txnId : undefined;
 }

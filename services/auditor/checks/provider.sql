@@ -73,8 +73,8 @@ CROSS JOIN LATERAL (
 WHERE number > 1
 
 -- name: charge_unfounded
--- Charges of ours, tried ones included, of an intent that no payment names: its id is stored before
--- it is confirmed.
+-- Charges of ours, tried ones included, of an intent that no payment names. One that was charged by
+-- one call may wait for whoever stores it, as long as its payment is pending and has no other.
 SELECT charges.id, charges.created_at AS since
 FROM auditor.charges
 WHERE charges.txn_id IS NOT NULL
@@ -83,8 +83,11 @@ WHERE charges.txn_id IS NOT NULL
     SELECT FROM ledger.transactions
     WHERE transactions.txn_id = charges.txn_id
       AND transactions.kind = 'payment'
-      AND transactions.provider_intent_id = charges.intent_id
-      AND transactions.provider = charges.provider
+      AND (
+        transactions.provider_intent_id = charges.intent_id
+        OR transactions.provider_intent_id IS NULL AND transactions.state = 'pending'
+      )
+      AND coalesce(transactions.provider, charges.provider) = charges.provider
     OFFSET 0
   )
   AND NOT EXISTS (SELECT FROM auditor.returned WHERE returned.charge_id = charges.id)
