@@ -12,6 +12,7 @@ import {
   renderComparison,
 } from './bench/comparisons.ts';
 import { renderConsoleCosts, runConsoleCosts } from './bench/console-costs.ts';
+import { renderCold, runCold } from './bench/cold.ts';
 import { countAll, renderCounts } from './bench/counts-guard.ts';
 import { type BenchOptions, measuredServices, readBenchOptions } from './bench/measurements.ts';
 import { renderPlans, runPlans } from './bench/plans.ts';
@@ -42,6 +43,8 @@ drift. docs/costs.md says how to read it.
                    them in turn, and says what moved; N pairs of runs by --repeat (8)
   --counts         instead: what servers are asked for a payment, at known batches. Exit code 1 when
                    anything is above its limit. It depends on no machine's speed
+  --cold           instead: loads a system that is warm and then the same after its claims were lost, in
+                   turn, and says what is accepted a second cold ÷ warm; pairs of windows by --repeat (3)
   --backlog N      instead: takes each service behind the gateway away while so many payments come, and
                    says how fast they are done then, beside the rate that everything together holds
   --audit N        instead: makes so many payments in every layer by SQL, audits them, the first time,
@@ -153,6 +156,18 @@ async function guardCounts(listening: Listening): Promise<void> {
   conclude(terminal, report, renderCounts(report));
 }
 
+/** On one system, so that nothing but the claims differs. */
+async function coldBesideWarm(listening: Listening, options: BenchOptions): Promise<void> {
+  const { terminal } = listening;
+  const settings = benchSettings(undefined, noTracing);
+  const own = { ...listening, name: 'bench', settings, countsStatements: true } as const;
+  const rig = describeRig();
+  const report = await onOwnSystem(own, async (system, runOnly) => {
+    return { rig, ...(await runCold({ system, terminal, runOnly, options })) };
+  });
+  conclude(terminal, report, renderCold(report));
+}
+
 /** Each outage on a system of its own, as each repetition is. */
 async function backlogs(listening: Listening, options: BenchOptions, count: number): Promise<void> {
   const { terminal } = listening;
@@ -211,6 +226,7 @@ await runCommand({
     compare: { type: 'string' },
     grown: { type: 'string' },
     counts: { type: 'boolean' },
+    cold: { type: 'boolean' },
     backlog: { type: 'string' },
     audit: { type: 'string' },
     plans: { type: 'string' },
@@ -251,6 +267,7 @@ await runCommand({
     if (ledgerRows > 0)
       throw new UsageError('--ledger-rows goes with --audit, --plans or --console');
     if (values.counts) return guardCounts(listening);
+    if (values.cold) return coldBesideWarm(listening, options);
     const backlog = wholeNumber(values.backlog, { option: 'backlog', min: 100, max: 10_000_000 });
     if (backlog !== undefined) return backlogs(listening, options, backlog);
     const repeat = values.repeat === undefined ? pairs : options.repeat;

@@ -8,6 +8,7 @@ import type {
   PaymentStatus,
   ProviderName,
   Settlement,
+  TransactionKind,
   TransactionState,
   TxnId,
 } from '@triplock/payments';
@@ -247,6 +248,11 @@ export type Ledger = {
   /** Tells the partner, by an event, that the key was used for two requests. Once per loser. */
   recordKeyConflict(posting: Posting): Promise<EventId>;
   find(txnId: TxnId): Promise<Payment | undefined>;
+  /**
+   * Of some ids those that were posted, as a payment or as what follows one, and as which kind. The
+   * store looks after the call, and at all of them at once.
+   */
+  kindsOf(ids: readonly TxnId[]): Promise<ReadonlyMap<TxnId, TransactionKind>>;
   /**
    * A partner's payments, newest first by the time of acceptance, then by id.
    *

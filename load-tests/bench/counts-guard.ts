@@ -1,3 +1,4 @@
+import { claimTimes } from '@triplock/claims';
 import { type System, auditSystem } from '@triplock/demo';
 import { continueProcess, pauseProcess, declarations } from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/command';
@@ -11,6 +12,8 @@ import { drainStage } from './runs.ts';
 const burst = 64;
 const bursts = 20;
 const singles = 64;
+/** The same after the claims were lost. */
+const coldBursts = 10;
 
 /** Something that is counted for each payment, and the most that it may be. */
 export type Counted = { what: string; count: number; most: number };
@@ -25,6 +28,8 @@ export type CountsReport = { ok: boolean; rig: Rig; counts: readonly Counted[] }
 const most = {
   singly: { scripts: 2.1, reads: 2.3, batches: 1 },
   together: { scripts: 0.15, reads: 0.2, batches: 0.15, bytes: 900 },
+  // After a loss of the claims: each is claimed twice, with a question to the ledger in between.
+  cold: { scripts: 0.15, reads: 0.2, batches: 0.15, statements: 0.06 },
   roles: {
     'ledger-worker': { statements: 0.08, batches: 0.03, walBytes: 3_200 },
     'outbox-dispatcher': { statements: 0.08, batches: 0.03, walBytes: 1_600, publishCalls: 0.04 },
@@ -45,8 +50,9 @@ type Guarded = { system: System; terminal: Terminal; runOnly: RunOnly };
 
 /**
  * Counts what the servers are asked for a payment where batches are known: at the gateway one by
- * one and in bursts that it finds all at once, and by every later stage on one backlog. How fast
- * anything is changes none of that but the looks of those who wait, for which there is air.
+ * one and in bursts that it finds all at once, also after its claims were lost, and by every later
+ * stage on one backlog. How fast anything is changes none of that but the looks of those who wait,
+ * for which there is air.
  */
 export async function countAll({ system, terminal, runOnly }: Guarded): Promise<CountsReport> {
   const rig = describeRig();
@@ -59,12 +65,19 @@ export async function countAll({ system, terminal, runOnly }: Guarded): Promise<
     await sending.together(2);
     await auditSystem(system, 60_000);
     await runOnly(['ingest-gateway']);
+    terminal.note(`the claims are lost, then ${coldBursts} times ${burst} at once`);
+    await system.claims.forget();
+    // The first of them notes the loss.
+    await sending.singly(1);
+    const cold = await counting(reader, () => sending.together(coldBursts));
+    await system.claims.ageMarkers(claimTimes.lifeMs);
     terminal.note(`${singles} payments one by one, then ${bursts} times ${burst} at once`);
     const singly = await counting(reader, () => sending.singly(singles));
     const together = await counting(reader, () => sending.together(bursts));
     const counts = [
       ...ofGateway('one by one', singly, { of: singles, most: most.singly }),
       ...ofGateway('at once', together, { of: bursts * burst, most: most.together }),
+      ...ofGateway('at once, claims lost', cold, { of: coldBursts * burst, most: most.cold }),
       ...(await countStages({ system, terminal, runOnly }, reader)),
     ];
     return { ok: counts.every((each) => each.count <= each.most), rig, counts };
@@ -108,11 +121,19 @@ function openSending({ home, endpoints }: System, connections: readonly Connecti
   };
 }
 
-type GatewayMost = { scripts: number; reads: number; batches: number; bytes?: number };
+const gatewayRole = roleOf('ingest-gateway');
+
+type GatewayMost = {
+  scripts: number;
+  reads: number;
+  batches: number;
+  bytes?: number;
+  statements?: number;
+};
 
 function ofGateway(
   how: string,
-  { redis, kafka }: ServerCounts,
+  { redis, kafka, roles }: ServerCounts,
   { of, most: limit }: { of: number; most: GatewayMost },
 ): Counted[] {
   const each = (what: string, count: number, atMost: number) => {
@@ -123,6 +144,9 @@ function ofGateway(
     each('reads by Redis', redis.reads, limit.reads),
     each('batches in the topic', kafka.batches, limit.batches),
     ...(limit.bytes === undefined ? [] : [each('bytes in Redis', redis.bytes, limit.bytes)]),
+    ...(limit.statements === undefined
+      ? []
+      : [each('statements', (roles[gatewayRole] ?? nothing).statements, limit.statements)]),
   ];
 }
 
@@ -130,7 +154,7 @@ async function countStages(
   { system, terminal, runOnly }: Guarded,
   counts: CountReader,
 ): Promise<Counted[]> {
-  const count = singles + bursts * burst;
+  const count = 1 + singles + (coldBursts + bursts) * burst;
   const running: MeasuredService[] = ['ingest-gateway'];
   const found: Counted[] = [];
   for (const stage of measuredServices.slice(1)) {

@@ -10,6 +10,7 @@ import type { PartnerId } from '@triplock/payments';
 import type { ListedProvider } from '@triplock/providers';
 import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
+import type { IsPosted } from './accept/ledger-questions.ts';
 import type { LossRecovery } from './accept/loss-recovery.ts';
 import type { Unposted } from './accept/unposted.ts';
 import type { GatewayMetrics } from './http/metrics.ts';
@@ -32,6 +33,8 @@ export type Gateway = {
   /** Who asks the database for what takes long. */
   turns: Turns;
   ledger: Ledger;
+  /** Whether the ledger has what a lost claim may have been of. */
+  isPosted: IsPosted;
   /** Names the ledger's server; nothing while it is not known to have all that was ever posted. */
   wholeLedger(): Promise<string | undefined>;
   refunds: FollowUps;

@@ -24,6 +24,7 @@ import {
   openTopicOffsets,
   requireDurable,
 } from '@triplock/transport';
+import { askTogether } from './accept/ledger-questions.ts';
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { renewUnposted } from './accept/unposted.ts';
 import { readConfig, type Config } from './config.ts';
@@ -74,6 +75,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     turns: openTurns(),
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
+    isPosted: askTogether(ledger, { limitMs: budgetMs }),
     wholeLedger: () => wholeLedger(continuity),
     refunds: { ...followUps, find: shareReads((txnId: TxnId) => followUps.find(txnId)) },
     settlements: openSettlements(database),

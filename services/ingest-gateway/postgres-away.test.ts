@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
 import { createTestRedis, createTestRelay, eventually } from '@triplock/testing';
+import { openTopicOffsets, runConsumer } from '@triplock/transport';
 import { gatewaySettings, startGateway } from './test/gateway-process.ts';
 
 const body = { amount: 1_250, currency: 'EUR' };
@@ -19,7 +21,19 @@ async function aGateway(t: TestContext) {
     const answer = await gateway.admin('/readyz');
     return { status: answer.status, ...((await answer.json()) as Readiness) };
   };
-  return { gateway, postgres, redis, readiness };
+  /** Has the workers' group pass all that is in the topic. */
+  const pass = async () => {
+    const { KAFKA_BROKERS, ACCEPTED_TOPIC: topic, LEDGER_GROUP: groupId } = settings;
+    const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+    const kafka = { brokers: KAFKA_BROKERS.split(','), topic, groupId, clientId: 'test', logger };
+    const offsets = openTopicOffsets(kafka);
+    const consumer = runConsumer({ ...kafka, handle: async () => {} });
+    await eventually(async () => {
+      const [end, committed] = await Promise.all([offsets.end(), offsets.committed()]);
+      return [...end].every(([partition, offset]) => (committed.get(partition) ?? 0n) >= offset);
+    }).finally(() => Promise.all([consumer.close(), offsets.close()]));
+  };
+  return { gateway, postgres, redis, readiness, pass };
 }
 
 test('a warm gateway goes on accepting while PostgreSQL is away, and says so', async (t) => {
@@ -104,4 +118,29 @@ test('a gateway whose claims were lost is not ready without the ledger that answ
   assert.deepEqual([status, ready], [503, false]);
   const refused = await gateway.post(body, key('during'));
   assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1']);
+});
+
+test('after a loss of the claims a ledger that stands still leaves nobody waiting, and is asked again when it is back', async (t) => {
+  const { gateway, postgres, redis, pass } = await aGateway(t);
+  assert.equal((await gateway.post(body, key('before'))).status, 202);
+  await pass();
+  await redis.command('FLUSHALL');
+  await eventually(async () => (await gateway.post(body, key('after the loss'))).status === 202);
+
+  postgres.freeze();
+  const ask = (n: number) => gateway.post(body, key(`during-${n}`));
+  for (const turn of [0, 1]) {
+    const begin = performance.now();
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => ask(turn * 50 + n)));
+    assert.ok(performance.now() - begin < 3_000);
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([503]));
+  }
+  // What was claimed since the loss needs no ledger.
+  const replay = await gateway.post(body, key('after the loss'));
+  assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+
+  await postgres.restore();
+  await eventually(async () => (await ask(0)).status === 202);
+  const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => ask(n)));
+  assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([202]));
 });

@@ -37,6 +37,7 @@ import {
   awaitCustomer,
   findPayment,
   isEmpty,
+  kindsOf,
   listPayments,
   noteDispute,
   pendingSums,
@@ -49,8 +50,8 @@ const settleSql = loadSql(import.meta.url, 'settle.sql', columnLists);
 
 /**
  * The ledger in PostgreSQL, schema `ledger`. Writing needs the role `triplock_ledger`; `find`,
- * `list`, `pendingOf` and `isEmpty` need only to read `ledger.transactions`. Closing it closes the
- * pool.
+ * `kindsOf`, `list`, `pendingOf` and `isEmpty` need only to read `ledger.transactions`. Closing it
+ * closes the pool.
  */
 export function openPostgresLedger(database: Database): Ledger {
   const stale = { outcome: 'stale' } as const;
@@ -81,6 +82,7 @@ export function openPostgresLedger(database: Database): Ledger {
     noteDispute: (report) => noteDispute(database, report),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: (txnId) => findPayment(database, txnId),
+    kindsOf: (ids) => kindsOf(database, ids),
     list: (request) => listPayments(database, request),
     pendingOf: (partnerId) => pendingSums(database, partnerId),
     isEmpty: () => isEmpty(database),

@@ -48,6 +48,7 @@ const sql = loadStatements(
   'transactions.sql',
   [
     'findPayment',
+    'kindsOf',
     'paymentPosition',
     'listPayments',
     'pendingSums',
@@ -75,6 +76,16 @@ const reapSql = 'SELECT ledger.reap_provider_events($1::integer)';
 export async function findPayment(database: Queryable, txnId: TxnId): Promise<Payment | undefined> {
   const [row] = await database.query<PaymentRow>(sql.findPayment, [txnId]);
   return row && paymentOf(row);
+}
+
+/** Of some ids those that the ledger knows, with their kinds. */
+export async function kindsOf(
+  database: Queryable,
+  ids: readonly TxnId[],
+): Promise<ReadonlyMap<TxnId, TransactionKind>> {
+  type Known = { txn_id: TxnId; kind: TransactionKind };
+  const rows = await database.query<Known>(sql.kindsOf, [ids]);
+  return new Map(rows.map(({ txn_id: txnId, kind }) => [txnId, kind]));
 }
 
 /** The refund as it is now, also inside a transaction that is about to change it. */

@@ -248,4 +248,16 @@ function reading(open: Open): void {
     assert.equal(await ledger.find(aPayment().txnId), undefined);
     assert.equal(await ledger.isEmpty(), false);
   });
+
+  test('of many ids those are told that were posted, each with its kind', async (context) => {
+    const { ledger, another } = await open(context);
+    const ids = Array.from({ length: 300 }, () => aPayment().txnId);
+    assert.deepEqual(await ledger.kindsOf(ids), new Map());
+    const [one, other] = [aPayment(), aPayment()];
+    await ledger.post([bookTransferOf(one), pendingOf(other)]);
+    const asked = [...ids, one.txnId, other.txnId, one.txnId];
+    const kinds = [one, other].map(({ txnId, kind }) => [txnId, kind] as const);
+    assert.deepEqual(await another.kindsOf(asked), new Map(kinds));
+    assert.deepEqual(await ledger.kindsOf([]), new Map());
+  });
 }

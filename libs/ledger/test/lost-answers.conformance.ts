@@ -205,7 +205,7 @@ const resumptions: Record<string, Case> = {
 };
 
 const reads: Record<string, Case> = {
-  'find, list and isEmpty': {
+  'find, kindsOf, list and isEmpty': {
     prepare: async (store) => {
       await upTo(store, 'refund reserved');
       await store.another.post([bookTransferOf(transfer)]);
@@ -213,6 +213,7 @@ const reads: Record<string, Case> = {
       const { txnId, partnerId } = card;
       const read = async () => [
         await ledger.find(txnId),
+        await ledger.kindsOf([txnId, ofCard.txnId]),
         await ledger.list({ partnerId, limit: 1, after: txnId }),
         await ledger.isEmpty(),
         await followUps.find(ofCard.txnId),

@@ -64,6 +64,8 @@ function bookRefunds(open: Open): void {
     const row = await store.followUps.find(refund.txnId);
     assert.deepEqual(row?.money, { amount: 40n, currency: 'EUR' });
     assert.deepEqual(row.details, refund.details);
+    const kinds = [payment, refund].map(({ txnId, kind }) => [txnId, kind] as const);
+    assert.deepEqual(await store.ledger.kindsOf(kinds.map(([id]) => id)), new Map(kinds));
     assert.equal((await store.ledger.find(payment.txnId))?.amountRefunded, 40n);
   });
 

@@ -23,6 +23,7 @@ import {
   traceparentOf,
   type Fingerprint,
   type Money,
+  type TransactionKind,
   type TransactionState,
   type TxnId,
 } from '@triplock/payments';
@@ -66,6 +67,7 @@ export function openSpannerLedger(database: SpannerDatabase): Ledger {
       const row = await readTransaction(database, txnId);
       return row === undefined || row.payment_id !== null ? undefined : paymentFrom(row);
     },
+    kindsOf: (ids) => kindsOf(database, ids),
     list: (request) => listPayments(database, request),
     pendingOf: (partner) => database.query<Money>(pendingSql, { partner }),
     isEmpty: async () =>
@@ -163,6 +165,19 @@ function rowsOf({ payment, traceparent, settlement, provider }: Posting): {
     ...(moved !== undefined && { entry: insertEntry(payment.txnId, moved) }),
     event: insertEvent(settlementEvent(settled, 1), traceparent),
   };
+}
+
+/** Of some ids those that the ledger knows, with their kinds: one read by their keys. */
+async function kindsOf(
+  database: SpannerDatabase,
+  ids: readonly TxnId[],
+): Promise<ReadonlyMap<TxnId, TransactionKind>> {
+  const rows = await database.read<Pick<TransactionRow, 'txn_id' | 'kind'>>({
+    table: 'transactions',
+    columns: ['txn_id', 'kind'],
+    keys: ids.map((txnId) => [txnId]),
+  });
+  return new Map(rows.map(({ txn_id: txnId, kind }) => [txnId as TxnId, kind]));
 }
 
 const listSql = loadSql(import.meta.url, 'list.sql');

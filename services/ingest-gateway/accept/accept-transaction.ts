@@ -124,7 +124,8 @@ type DecidedClaim =
 /**
  * Claims a payment or refund. While the bucket is cold the ledger answers for it: a row there is
  * the proof that the key was used; no row proves something only after the barrier, and then the
- * claim is made on the ledger's answer.
+ * claim is made on the ledger's answer. Whether there is one is asked for many at once; the row is
+ * read for whom there is one, which few are.
  *
  * @throws when the claim store, or while cold Kafka or the ledger, does not answer in time.
  */
@@ -141,8 +142,10 @@ async function claimTransaction(
   const ids = { txnId, recordKey: recordKeyOf(transaction) };
   const checking = gateway.recovery.checkBarrier(ids, first);
   const { epoch, caughtUp } = await budget.hold(checking, 'recovering the claims');
-  const posted = await budget.hold(findPosted(gateway, transaction), 'the ledger');
-  if (posted !== undefined) {
+  if (await budget.hold(gateway.isPosted(transaction), 'the ledger')) {
+    const posted = await budget.hold(findPosted(gateway, transaction), 'the ledger');
+    // What is posted stays so: this is another server, which lacks what the one before it had.
+    if (posted === undefined) return { outcome: 'catching-up' };
     if (posted.fingerprint !== fingerprint) return { outcome: 'reused' };
     return { outcome: 'posted', posted };
   }

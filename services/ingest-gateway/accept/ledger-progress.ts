@@ -40,21 +40,22 @@ export function writeBarrier(end: Offsets): string {
  * for after the question: a topic may be deleted and made anew, and its offsets then start at 0.
  */
 export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>): Progress {
-  const passed = new Map<string, Set<number>>();
+  const passed = new Map<string, { barrier: Offsets; known: Set<number> }>();
   const ask = shareReads(async (): Promise<Position> => {
     const [committed, end] = await Promise.all([offsets.committed(), offsets.end()]);
     return { committed, end };
   }, askLimits);
   const passedOf = (text: string) => {
-    const known = passed.get(text) ?? new Set<number>();
-    passed.set(text, known);
+    const seen = passed.get(text);
+    if (seen !== undefined) return seen;
+    const first = { barrier: readBarrier(text), known: new Set<number>() };
+    passed.set(text, first);
     if (passed.size > passedMax) passed.delete(passed.keys().next().value!);
-    return known;
+    return first;
   };
   return {
     async hasPassed(text, recordKey) {
-      const barrier = readBarrier(text);
-      const known = passedOf(text);
+      const { barrier, known } = passedOf(text);
       const own = partitionsOf(recordKey, barrier);
       if (own.every((partition) => known.has(partition))) return true;
       const position = await ask();

@@ -6,12 +6,14 @@ import {
   encodePaymentAccepted,
   renderAccepted,
 } from '@triplock/contracts';
+import type { AcceptedPayment } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
 import { aPayment, appendInTransaction, aRefund } from '@triplock/testing';
 import { partitionOfKey } from '@triplock/transport';
 import { anOrder, aPaymentBeside, aRefundOrder, openTestGateway } from '../test/gateway.ts';
 import { acceptTransaction } from './accept-transaction.ts';
 import { findTransaction } from './find-transaction.ts';
+import { askTogether } from './ledger-questions.ts';
 import { recoverLosses } from './loss-recovery.ts';
 
 describe('a gateway whose claims were lost', () => {
@@ -121,19 +123,60 @@ describe('a gateway whose claims were lost', () => {
     await acceptTransaction(gateway, anOrder());
     await catchUp();
     await forgetClaims();
-    const ledger = {
-      ...gateway.ledger,
-      find: async (...query: Parameters<typeof gateway.ledger.find>) => {
-        const found = await gateway.ledger.find(...query);
-        await forgetClaims();
-        return found;
-      },
+    const isPosted: typeof gateway.isPosted = async (asked) => {
+      const found = await gateway.isPosted(asked);
+      await forgetClaims();
+      return found;
     };
     const payment = aPayment();
-    const outcome = await acceptTransaction({ ...gateway, ledger }, anOrder(payment));
+    const outcome = await acceptTransaction({ ...gateway, isPosted }, anOrder(payment));
     assert.deepEqual(outcome, { outcome: 'cold' });
     assert.equal(await appended(), 1n);
     assert.equal((await acceptTransaction(gateway, anOrder(payment))).outcome, 'accepted');
+  });
+
+  it('asks the ledger once for many that come together, and each gets its own answer', async (t) => {
+    const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
+    const posted = Array.from({ length: 40 }, () => aPayment());
+    for (const payment of posted) await acceptTransaction(gateway, anOrder(payment));
+    await catchUp();
+    await forgetClaims();
+    await gateway.recovery.prepare();
+    const asked: number[] = [];
+    const kindsOf: typeof gateway.ledger.kindsOf = (ids) => {
+      asked.push(ids.length);
+      return gateway.ledger.kindsOf(ids);
+    };
+    const isPosted = askTogether({ kindsOf }, { limitMs: 60_000 });
+    const patient = (payment: AcceptedPayment) =>
+      acceptTransaction(
+        { ...gateway, isPosted },
+        { ...anOrder(payment), budget: startBudget(60_000) },
+      );
+    const others = posted.map(({ key }) => aPayment({ key, amount: 9_999n }));
+    const fresh = posted.map(() => aPayment());
+    const outcomes = await Promise.all([...posted, ...others, ...fresh].map(patient));
+    const expected = [
+      ...posted.map((payment) => ({ outcome: 'replayed', answer: renderAccepted(payment) })),
+      ...others.map(() => ({ outcome: 'reused' })),
+      ...fresh.map((payment) => ({ outcome: 'accepted', answer: renderAccepted(payment) })),
+    ];
+    assert.deepEqual(outcomes, expected);
+    assert.equal(await appended(), 80n);
+    // They come as the claim store answers, by the hundred, and behind Kafka's first answer.
+    assert.ok(asked.length <= 10, JSON.stringify(asked));
+  });
+
+  it('claims nothing on the word of a server that lacks what the one before it knew', async (t) => {
+    const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    await catchUp();
+    await forgetClaims();
+    const ledger = { ...gateway.ledger, find: () => Promise.resolve(undefined) };
+    const outcome = await acceptTransaction({ ...gateway, ledger }, anOrder(payment));
+    assert.deepEqual(outcome, { outcome: 'cold' });
+    assert.equal(await appended(), 1n);
   });
 
   it('goes on where another gateway died between epoch and barrier', async (t) => {
@@ -208,11 +251,10 @@ describe('a gateway that is new', () => {
   it('starts warm: the second request needs no ledger', async (t) => {
     const { gateway } = await openTestGateway(t);
     await acceptTransaction(gateway, anOrder());
-    const ledger = {
-      ...gateway.ledger,
-      find: () => Promise.reject(new Error('PostgreSQL is away')),
-    };
-    assert.equal((await acceptTransaction({ ...gateway, ledger }, anOrder())).outcome, 'accepted');
+    const away = () => Promise.reject(new Error('PostgreSQL is away'));
+    const ledger = { ...gateway.ledger, find: away, kindsOf: away };
+    const without = { ...gateway, ledger, isPosted: away };
+    assert.equal((await acceptTransaction(without, anOrder())).outcome, 'accepted');
   });
 
   it('is cold when the topic is not empty, although the ledger is', async (t) => {

@@ -39,6 +39,7 @@ import {
   runConsumer,
 } from '@triplock/transport';
 import { wholeLedger } from '../accept/find-key.ts';
+import { askTogether } from '../accept/ledger-questions.ts';
 import { recoverLosses } from '../accept/loss-recovery.ts';
 import type { Order, Transaction } from '../accept/transaction.ts';
 import { watchUnposted } from '../accept/unposted.ts';
@@ -84,6 +85,7 @@ export async function openTestGateway(
     log,
     backlogs: { claims: openBacklog(), appends: openBacklog() },
     ledger,
+    isPosted: askTogether(ledger, { limitMs: 2_200 }),
     wholeLedger: () => wholeLedger(continuity),
     refunds,
     metrics: gatewayMetrics(metrics),

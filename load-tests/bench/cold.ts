@@ -1,0 +1,152 @@
+import { claimTimes } from '@triplock/claims';
+import { auditSystem, sumSeries, type System } from '@triplock/demo';
+import { renderTable, style, type Terminal } from '@triplock/command';
+import { readMetrics, type Rig, type RunOnly } from '../systems.ts';
+import { openServerCounts } from './counts.ts';
+import { measuredServices, roleOf, spread, type BenchOptions } from './measurements.ts';
+import { expectDrained, orderFor, runLoad, withHelpers, type Bench, type Run } from './runs.ts';
+import { warmUp } from './schedule.ts';
+
+/** A window of load before the claims were lost, and one after. */
+export type ColdPair = { warm: Run; cold: Run };
+
+/** What `--cold` prints. */
+export type ColdReport = { ok: boolean; rig: Rig; pairs: readonly ColdPair[] };
+
+/** Accepted/s, cold ÷ warm. */
+const ratioWanted = 0.85;
+const auditWaitMs = 300_000;
+
+type Own = { system: System; terminal: Terminal; runOnly: RunOnly; options: BenchOptions };
+
+/**
+ * Loads a system whose claims are warm, and again after they were lost and the ledger has caught
+ * up, in turn: both windows of a pair meet the same machine. Between two pairs the markers are made
+ * a day older, which is how a store becomes warm by itself.
+ */
+export async function runCold({
+  system,
+  terminal,
+  runOnly,
+  options,
+}: Own): Promise<Omit<ColdReport, 'rig'>> {
+  const counts = await openServerCounts(system);
+  try {
+    const own = { runOnly, counts };
+    return await withHelpers({ system, terminal, options, own }, async (bench) => {
+      await warmUp(bench, measuredServices);
+      const pairs: ColdPair[] = [];
+      for (let n = 1; n <= options.repeat; n += 1) {
+        terminal.note(`warm, ${n} of ${options.repeat}`);
+        const warm = await runKnown(bench, 'warm');
+        terminal.note('the claims are lost');
+        await system.claims.forget();
+        await untilAccepted(bench);
+        const cold = await runKnown(bench, 'cold');
+        await system.claims.ageMarkers(claimTimes.lifeMs);
+        await untilAccepted(bench);
+        pairs.push({ warm, cold });
+      }
+      terminal.note('audit');
+      const { ok } = await auditSystem(system, auditWaitMs);
+      return { ok, pairs };
+    });
+  } finally {
+    await counts.close();
+  }
+}
+
+/** @throws when the claims were not as they had to be: the window would say nothing. */
+async function runKnown(bench: Bench, wanted: 'warm' | 'cold'): Promise<Run> {
+  const before = await coldClaims(bench.system);
+  const { run } = await runLoad(bench, {}, measuredServices);
+  const met = (await coldClaims(bench.system)) - before;
+  const { accepted } = run.load;
+  if (wanted === 'warm' ? met > 0 : met < accepted) {
+    throw new Error(
+      `of ${accepted} payments ${met} met lost claims: the claims were not ${wanted}`,
+    );
+  }
+  return run;
+}
+
+async function coldClaims(system: System): Promise<number> {
+  const counter = { name: 'triplock_gateway_claims_total', labels: { outcome: 'cold' } };
+  const texts = await readMetrics(system, 'ingest-gateway');
+  return texts.reduce((sum, text) => sum + sumSeries(text, counter), 0);
+}
+
+const triesMax = 60;
+
+/**
+ * Until then new keys wait for what was accepted before the loss. It has the code of such a key
+ * warm, too, and leaves nothing for a window to do beside its own.
+ */
+async function untilAccepted(bench: Bench): Promise<void> {
+  const drained = await expectDrained(bench.system, measuredServices);
+  let sent = 0;
+  for (let n = 1; n <= triesMax; n += 1) {
+    const { accepted, others } = await bench.generator.ask(orderFor(bench, { seconds: 1 }));
+    sent += accepted;
+    if (accepted > 0 && Object.keys(others).length === 0) return drained(sent);
+    bench.terminal.progress(`not accepted: ${JSON.stringify(others)}`);
+  }
+  throw new Error('what comes is not accepted, although the workers run');
+}
+
+/** The pairs for people: medians, and what they were between. */
+export function renderCold({ rig, pairs, ok }: ColdReport): string[] {
+  const right = (head: string) => ({ head, align: 'right' as const });
+  const row = (name: string, figure: (run: Run) => number, digits = 0) => {
+    const ratio = spreadOf(
+      pairs.map(({ warm, cold }) => figure(cold) / figure(warm)),
+      2,
+    );
+    const of = (runs: readonly Run[]) => spreadOf(runs.map(figure), digits);
+    return [name, of(pairs.map(({ warm }) => warm)), of(pairs.map(({ cold }) => cold)), ratio];
+  };
+  const rates = pairs.map(({ warm, cold }) => perSecond(cold) / perSecond(warm));
+  const { median = NaN } = spread(rates) ?? {};
+  const micros = (consumer: keyof Run['cpu']) => (run: Run) =>
+    (run.cpu[consumer] ?? NaN) / run.load.accepted;
+  const all = (run: Run) =>
+    Object.values(run.cpu).reduce((sum, each) => sum + each, 0) / run.load.accepted;
+  return [
+    style.faint(`${rig.cpu}, ${rig.cores} cores; ${rig.commit}; load before ${rig.loadBefore}`),
+    '',
+    ...renderTable(
+      [{ head: 'everything together' }, right('warm'), right('cold'), right('cold ÷ warm')],
+      [
+        row('accepted/s', perSecond),
+        row('202 after, ms, p50', ({ load }) => load.latencyMs.p50, 1),
+        row('202 after, ms, p99', ({ load }) => load.latencyMs.p99, 1),
+        row('statements of the gateway a payment', statements, 3),
+        row(
+          'scripts in Redis a payment',
+          ({ counts, load }) => counts!.redis.scripts / load.accepted,
+          3,
+        ),
+        row('ingest-gateway, µs CPU a payment', micros('ingest-gateway')),
+        row('redis, µs CPU a payment', micros('redis')),
+        row('postgres, µs CPU a payment', micros('postgres')),
+        row('all of it, µs CPU a payment', all),
+      ],
+    ),
+    '',
+    median >= ratioWanted
+      ? style.good(`✔ accepted/s cold ÷ warm: ${median.toFixed(2)}`)
+      : style.bad(`accepted/s cold ÷ warm: ${median.toFixed(2)}, below ${ratioWanted}`),
+    ok ? style.good('✔ no drift') : style.bad('✘ drift'),
+  ];
+}
+
+const perSecond = ({ load }: Run) => (load.accepted * 1_000) / load.tookMs;
+const statements = ({ counts, load }: Run) =>
+  (counts!.roles[roleOf('ingest-gateway')]?.statements ?? 0) / load.accepted;
+
+function spreadOf(values: readonly number[], digits: number): string {
+  const found = spread(values);
+  if (found === undefined) return '–';
+  const { min, median, max } = found;
+  return `${median.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`;
+}
