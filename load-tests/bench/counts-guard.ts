@@ -28,7 +28,7 @@ export type CountsReport = { ok: boolean; rig: Rig; counts: readonly Counted[] }
 const most = {
   singly: { scripts: 2.1, reads: 2.3, batches: 1 },
   together: { scripts: 0.15, reads: 0.2, batches: 0.15, bytes: 900 },
-  // After a loss of the claims: each is claimed twice, with a question to the ledger in between.
+  // After a loss of the claims: of each the ledger is asked, and the first of a bucket claim twice.
   cold: { scripts: 0.15, reads: 0.2, batches: 0.15, statements: 0.06 },
   roles: {
     'ledger-worker': { statements: 0.08, batches: 0.03, walBytes: 3_200 },

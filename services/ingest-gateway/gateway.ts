@@ -10,7 +10,7 @@ import type { PartnerId } from '@triplock/payments';
 import type { ListedProvider } from '@triplock/providers';
 import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
-import type { IsPosted } from './accept/ledger-questions.ts';
+import type { LedgerQuestions } from './accept/ledger-questions.ts';
 import type { LossRecovery } from './accept/loss-recovery.ts';
 import type { Unposted } from './accept/unposted.ts';
 import type { GatewayMetrics } from './http/metrics.ts';
@@ -34,7 +34,7 @@ export type Gateway = {
   turns: Turns;
   ledger: Ledger;
   /** Whether the ledger has what a lost claim may have been of. */
-  isPosted: IsPosted;
+  questions: LedgerQuestions;
   /** Names the ledger's server; nothing while it is not known to have all that was ever posted. */
   wholeLedger(): Promise<string | undefined>;
   refunds: FollowUps;

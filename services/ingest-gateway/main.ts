@@ -75,7 +75,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     turns: openTurns(),
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
-    isPosted: askTogether(ledger, { limitMs: budgetMs }),
+    questions: askTogether(ledger, { limitMs: budgetMs, count: metrics.questions }),
     wholeLedger: () => wholeLedger(continuity),
     refunds: { ...followUps, find: shareReads((txnId: TxnId) => followUps.find(txnId)) },
     settlements: openSettlements(database),

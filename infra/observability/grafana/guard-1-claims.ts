@@ -75,9 +75,12 @@ export const guard1: Dashboard = {
         lines({
           title: 'Claims',
           description:
-            'The store’s answers. claimed: the first request with a key. A request that meets a cold bucket asks twice.',
+            'The store’s answers. claimed: the first request with a key. posted, not-posted: the ledger’s, about keys of cold buckets.',
           unit: 'reqps',
-          queries: [rate('triplock_gateway_claims_total', { by: 'outcome' })],
+          queries: [
+            rate('triplock_gateway_claims_total', { by: 'outcome' }),
+            rate('triplock_gateway_ledger_questions_total', { by: 'outcome' }),
+          ],
         }),
         lines({
           title: 'Time of a claim',

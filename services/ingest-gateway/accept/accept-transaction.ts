@@ -135,14 +135,16 @@ async function claimTransaction(
 ): Promise<DecidedClaim> {
   const { txnId, fingerprint } = transaction;
   const request = claimOf(transaction);
-  const first = await claimInTime(gateway, request, budget);
+  const ids = { txnId, recordKey: recordKeyOf(transaction) };
+  const first =
+    (await claimKnownCold(gateway, { request, budget })) ??
+    (await claimInTime(gateway, request, budget));
   if (first.outcome !== 'cold') return first;
 
   gateway.metrics.metCold();
-  const ids = { txnId, recordKey: recordKeyOf(transaction) };
   const checking = gateway.recovery.checkBarrier(ids, first);
   const { epoch, caughtUp } = await budget.hold(checking, 'recovering the claims');
-  if (await budget.hold(gateway.isPosted(transaction), 'the ledger')) {
+  if (await budget.hold(gateway.questions.isPosted(transaction), 'the ledger')) {
     const posted = await budget.hold(findPosted(gateway, transaction), 'the ledger');
     // What is posted stays so: this is another server, which lacks what the one before it had.
     if (posted === undefined) return { outcome: 'catching-up' };
@@ -154,6 +156,28 @@ async function claimTransaction(
   const second = await claimInTime(gateway, { ...request, ledgerCheckedIn: epoch }, budget);
   // Cold again: the claims were lost once more since the epoch was noted.
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
+}
+
+/**
+ * Of a bucket that was cold a moment ago the ledger is asked first, so that a new key is claimed
+ * once and not twice. It is the same proof in the same order: the barrier was passed, then the
+ * ledger was asked, and the claim holds in that epoch alone.
+ *
+ * Nothing where the bucket is not known to be cold, where the key is posted, or where the ledger
+ * does not answer at once: what was claimed since the loss needs no ledger, and the claim says so.
+ */
+async function claimKnownCold(
+  gateway: Gateway,
+  { request, budget }: { request: ClaimRequest; budget: TimeBudget },
+): Promise<ClaimOutcome | undefined> {
+  const { recovery, questions, metrics } = gateway;
+  if (recovery.metCold.size === 0) return undefined;
+  const epoch = recovery.recentEpoch(request);
+  if (epoch === undefined) return undefined;
+  metrics.metCold();
+  const isPosted = await budget.hold(questions.isPostedSoon(request), 'the ledger');
+  if (isPosted !== false) return undefined;
+  return claimInTime(gateway, { ...request, ledgerCheckedIn: epoch }, budget);
 }
 
 /** A claim that comes when the request was already answered is released: nobody works on it. */

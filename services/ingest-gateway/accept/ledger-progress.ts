@@ -8,6 +8,8 @@ import { partitionOfKey, type Offsets, type TopicOffsets } from '@triplock/trans
  */
 export type Progress = {
   hasPassed(barrier: string, recordKey?: string): Promise<boolean>;
+  /** Whether that was seen before; Kafka is not asked. */
+  wasPassed(barrier: string, recordKey?: string): boolean;
   /**
    * The same of a barrier at what is in the topic now: waits for it, and is false when `signal`
    * ends the wait.
@@ -54,6 +56,10 @@ export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>):
     return first;
   };
   return {
+    wasPassed(text, recordKey) {
+      const { barrier, known } = passedOf(text);
+      return partitionsOf(recordKey, barrier).every((partition) => known.has(partition));
+    },
     async hasPassed(text, recordKey) {
       const { barrier, known } = passedOf(text);
       const own = partitionsOf(recordKey, barrier);

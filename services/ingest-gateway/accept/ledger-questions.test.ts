@@ -4,7 +4,7 @@ import { openPostgresFollowUps, openPostgresLedger } from '@triplock/ledger';
 import { openDatabase } from '@triplock/postgres';
 import { traceparentFrom } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase, createTestRelay } from '@triplock/testing';
-import { askTogether, type QuestionLimits } from './ledger-questions.ts';
+import { askTogether, type QuestionLimits, type QuestionOutcome } from './ledger-questions.ts';
 
 const traceparent = traceparentFrom(undefined);
 const settlement = { result: { state: 'succeeded' } as const, settledAt: new Date() };
@@ -32,17 +32,19 @@ async function openQuestions(
     await fate.before();
     return reader.kindsOf(ids);
   };
-  const isPosted = askTogether({ kindsOf }, { limitMs, ...bounds });
+  const outcomes: QuestionOutcome[] = [];
+  const count = (outcome: QuestionOutcome) => void outcomes.push(outcome);
+  const { isPosted, isPostedSoon } = askTogether({ kindsOf }, { limitMs, count, ...bounds });
   const post = async () => {
     const payment = aPayment();
     await ledger.post([{ payment, traceparent, settlement }]);
     return payment;
   };
-  return { isPosted, asked, fate, post, writer, relay };
+  return { isPosted, isPostedSoon, outcomes, asked, fate, post, writer, relay };
 }
 
 test('who asks together shares a statement, and each is told of its own alone', async (t) => {
-  const { isPosted, asked, post, writer } = await openQuestions(t);
+  const { isPosted, asked, outcomes, post, writer } = await openQuestions(t);
   const payment = await post();
   const refund = aRefund(payment, { amount: 1n });
   const followUps = openPostgresFollowUps(writer);
@@ -50,6 +52,8 @@ test('who asks together shares a statement, and each is told of its own alone', 
   const questions = [payment, refund, aPayment(), payment, aRefund(payment, { amount: 1n })];
   assert.deepEqual(await Promise.all(questions.map(isPosted)), [true, true, false, true, false]);
   assert.deepEqual(asked, [4]);
+  const counts = Object.groupBy(outcomes, (outcome) => outcome);
+  assert.deepEqual([counts.posted?.length, counts['not-posted']?.length], [3, 2]);
 });
 
 test('what is posted as another kind is not posted as this one', async (t) => {
@@ -132,6 +136,22 @@ test('behind a ledger that stands still it is not asked for those whose requests
     ['timeout', ...behind.map(() => 'not asked')],
   );
   assert.deepEqual(asked, [1, 1]);
+  await relay.restore();
+  assert.equal(await isPosted(payment), true);
+});
+
+test('who can do without the ledger waits for a moment, and the next ones not at all', async (t) => {
+  const { isPosted, isPostedSoon, asked, outcomes, post, relay } = await openQuestions(t);
+  const payment = await post();
+  assert.equal(await isPosted(payment), true);
+  assert.equal(await isPostedSoon(aPayment()), false);
+  relay.freeze();
+  assert.equal(await isPostedSoon(payment), undefined);
+  assert.deepEqual(asked, [1, 1, 1]);
+  const others = Array.from({ length: 50 }, () => isPostedSoon(payment));
+  assert.deepEqual(new Set(await Promise.all(others)), new Set([undefined]));
+  assert.deepEqual(asked, [1, 1, 1]);
+  assert.deepEqual(outcomes, ['posted', 'not-posted']);
   await relay.restore();
   assert.equal(await isPosted(payment), true);
 });

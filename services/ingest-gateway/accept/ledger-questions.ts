@@ -1,13 +1,29 @@
 import type { Ledger } from '@triplock/ledger';
 import type { TransactionKind, TxnId } from '@triplock/payments';
-import { DeadlineError, inBatches, inSpan } from '@triplock/runtime';
+import { DeadlineError, inBatches, inSpan, withDeadline } from '@triplock/runtime';
 
-/**
- * Whether the ledger has it as one of this kind, asked after the call.
- *
- * @throws when the ledger does not answer, or was not asked in time.
- */
-export type IsPosted = (asked: { kind: TransactionKind; txnId: TxnId }) => Promise<boolean>;
+/** What the ledger is asked about. */
+type Asked = { kind: TransactionKind; txnId: TxnId };
+
+/** What is asked of the ledger in the place of claims that were lost. */
+export type LedgerQuestions = {
+  /**
+   * Whether the ledger has it as one of this kind, asked after the call.
+   *
+   * @throws when the ledger does not answer, or was not asked in time.
+   */
+  isPosted(asked: Asked): Promise<boolean>;
+  /**
+   * The same for one who can do without it: nothing where the ledger does not answer at once, and
+   * for some seconds after that.
+   */
+  isPostedSoon(asked: Asked): Promise<boolean | undefined>;
+};
+
+/** What a question came to. */
+export type QuestionOutcome = 'posted' | 'not-posted' | 'unavailable';
+
+type AskOptions = { limitMs: number; count: (outcome: QuestionOutcome) => void };
 
 /** How many questions go together, and may wait. */
 export type QuestionLimits = { itemsMax: number; batchesMax: number; waitingMax: number };
@@ -19,6 +35,10 @@ export type QuestionLimits = { itemsMax: number; batchesMax: number; waitingMax:
  */
 const usualLimits: QuestionLimits = { itemsMax: 200, batchesMax: 2, waitingMax: 10_000 };
 
+// Ten times what an answer takes nearby, and a tenth of what a request has.
+const soonMs = 250;
+const distrustMs = 5_000;
+
 /**
  * Asks the ledger by one statement for all who came while the one before it was under way. After a
  * loss of the claims each new key is such a question, for a day.
@@ -29,9 +49,9 @@ const usualLimits: QuestionLimits = { itemsMax: 200, batchesMax: 2, waitingMax: 
  */
 export function askTogether(
   ledger: Pick<Ledger, 'kindsOf'>,
-  { limitMs, ...limits }: { limitMs: number } & Partial<QuestionLimits>,
-): IsPosted {
-  type Question = Parameters<IsPosted>[0] & { until: number };
+  { limitMs, count, ...limits }: AskOptions & Partial<QuestionLimits>,
+): LedgerQuestions {
+  type Question = Asked & { until: number };
   const ask = inBatches(
     async (questions: readonly Question[]): Promise<(boolean | undefined)[]> => {
       const now = performance.now();
@@ -46,10 +66,29 @@ export function askTogether(
   );
   // A span of each payment's own: the statement is in the trace of one of those who share it.
   const span = { name: 'ask the ledger', kind: 'client' } as const;
-  return async ({ kind, txnId }) => {
+  const isPosted = async ({ kind, txnId }: Asked): Promise<boolean> => {
     const until = performance.now() + limitMs;
-    const isPosted = await inSpan(span, () => ask({ kind, txnId, until }));
-    if (isPosted !== undefined) return isPosted;
-    throw new DeadlineError(`the ledger was not asked within ${limitMs} ms`);
+    const told = await inSpan(span, () => ask({ kind, txnId, until })).catch((error: unknown) => {
+      count('unavailable');
+      throw error;
+    });
+    count(told === undefined ? 'unavailable' : told ? 'posted' : 'not-posted');
+    if (told === undefined)
+      throw new DeadlineError(`the ledger was not asked within ${limitMs} ms`);
+    return told;
+  };
+  let distrustedUntil = -Infinity;
+  return {
+    isPosted,
+    async isPostedSoon(asked) {
+      if (performance.now() < distrustedUntil) return undefined;
+      try {
+        return await withDeadline(isPosted(asked), { ms: soonMs, what: 'the ledger' });
+      } catch {
+        // Whoever cannot do without it asks again, and has the error then.
+        distrustedUntil = performance.now() + distrustMs;
+        return undefined;
+      }
+    },
   };
 }

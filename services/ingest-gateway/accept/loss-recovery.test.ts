@@ -6,7 +6,7 @@ import {
   encodePaymentAccepted,
   renderAccepted,
 } from '@triplock/contracts';
-import type { AcceptedPayment } from '@triplock/payments';
+import { bucketOf, type AcceptedPayment } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
 import { aPayment, appendInTransaction, aRefund } from '@triplock/testing';
 import { partitionOfKey } from '@triplock/transport';
@@ -123,13 +123,14 @@ describe('a gateway whose claims were lost', () => {
     await acceptTransaction(gateway, anOrder());
     await catchUp();
     await forgetClaims();
-    const isPosted: typeof gateway.isPosted = async (asked) => {
-      const found = await gateway.isPosted(asked);
+    const isPosted: typeof gateway.questions.isPosted = async (asked) => {
+      const found = await gateway.questions.isPosted(asked);
       await forgetClaims();
       return found;
     };
     const payment = aPayment();
-    const outcome = await acceptTransaction({ ...gateway, isPosted }, anOrder(payment));
+    const questions = { ...gateway.questions, isPosted };
+    const outcome = await acceptTransaction({ ...gateway, questions }, anOrder(payment));
     assert.deepEqual(outcome, { outcome: 'cold' });
     assert.equal(await appended(), 1n);
     assert.equal((await acceptTransaction(gateway, anOrder(payment))).outcome, 'accepted');
@@ -147,10 +148,10 @@ describe('a gateway whose claims were lost', () => {
       asked.push(ids.length);
       return gateway.ledger.kindsOf(ids);
     };
-    const isPosted = askTogether({ kindsOf }, { limitMs: 60_000 });
+    const questions = askTogether({ kindsOf }, { limitMs: 60_000, count: () => {} });
     const patient = (payment: AcceptedPayment) =>
       acceptTransaction(
-        { ...gateway, isPosted },
+        { ...gateway, questions },
         { ...anOrder(payment), budget: startBudget(60_000) },
       );
     const others = posted.map(({ key }) => aPayment({ key, amount: 9_999n }));
@@ -177,6 +178,102 @@ describe('a gateway whose claims were lost', () => {
     const outcome = await acceptTransaction({ ...gateway, ledger }, anOrder(payment));
     assert.deepEqual(outcome, { outcome: 'cold' });
     assert.equal(await appended(), 1n);
+  });
+
+  it('claims a new key once where its bucket was cold a moment ago, by the ledger’s word', async (t) => {
+    const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
+    const known = aPayment();
+    await acceptTransaction(gateway, anOrder(known));
+    await catchUp();
+    await forgetClaims();
+    const claimed: boolean[] = [];
+    const claim: typeof gateway.claims.claim = (request) => {
+      claimed.push(request.ledgerCheckedIn !== undefined);
+      return gateway.claims.claim(request);
+    };
+    const counted = { ...gateway, claims: { ...gateway.claims, claim } };
+    // The first notes the loss, the second meets it.
+    const [first, second, third] = [inBucketOf(known), inBucketOf(known), inBucketOf(known)];
+    for (const payment of [first, second]) {
+      assert.equal((await acceptTransaction(counted, anOrder(payment))).outcome, 'accepted');
+      assert.deepEqual(claimed.splice(0), [false, true]);
+    }
+    assert.equal((await acceptTransaction(counted, anOrder(third))).outcome, 'accepted');
+    assert.deepEqual(claimed.splice(0), [true]);
+    // Claimed since the loss, or posted before it: as ever.
+    for (const payment of [first, second, third, known]) {
+      const retry = await acceptTransaction(counted, anOrder(payment));
+      assert.deepEqual(retry, { outcome: 'replayed', answer: renderAccepted(payment) });
+      const other = aPayment({ key: payment.key, amount: 9_999n });
+      assert.deepEqual(await acceptTransaction(counted, anOrder(other)), { outcome: 'reused' });
+    }
+    assert.equal(await appended(), 4n);
+  });
+
+  it('takes no answer of the ledger across another loss where its bucket was cold a moment ago', async (t) => {
+    const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
+    const known = aPayment();
+    await acceptTransaction(gateway, anOrder(known));
+    await catchUp();
+    await forgetClaims();
+    const [before, accepted] = [inBucketOf(known), inBucketOf(known)];
+    for (const payment of [before, accepted]) {
+      assert.equal((await acceptTransaction(gateway, anOrder(payment))).outcome, 'accepted');
+    }
+    // Its record is not posted, and its claim is lost between the ledger's answer and the claim.
+    const isPostedSoon: typeof gateway.questions.isPostedSoon = async (asked) => {
+      const found = await gateway.questions.isPostedSoon(asked);
+      assert.equal(found, false);
+      await forgetClaims();
+      return found;
+    };
+    const questions = { ...gateway.questions, isPostedSoon };
+    const other = aPayment({ key: accepted.key, amount: 9_999n });
+    const outcome = await acceptTransaction({ ...gateway, questions }, anOrder(other));
+    assert.deepEqual(outcome, { outcome: 'cold' });
+    await catchUp();
+    assert.deepEqual(await acceptTransaction(gateway, anOrder(other)), { outcome: 'reused' });
+    assert.equal(await appended(), 3n);
+  });
+
+  it('does not take what the ledger said before it has caught up for its word', async (t) => {
+    const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    await forgetClaims();
+    const other = aPayment({ key: payment.key, amount: 9_999n });
+    for (let n = 0; n < 3; n += 1) {
+      assert.deepEqual(await acceptTransaction(gateway, anOrder(other)), { outcome: 'cold' });
+    }
+    await catchUp();
+    assert.deepEqual(await acceptTransaction(gateway, anOrder(other)), { outcome: 'reused' });
+    assert.equal(await appended(), 1n);
+  });
+
+  it('answers for what was claimed since the loss while the ledger is away, and asks it less', async (t) => {
+    const { gateway, forgetClaims, catchUp } = await openTestGateway(t);
+    const known = aPayment();
+    await acceptTransaction(gateway, anOrder(known));
+    await catchUp();
+    await forgetClaims();
+    const [before, payment] = [inBucketOf(known), inBucketOf(known)];
+    for (const each of [before, payment]) {
+      assert.equal((await acceptTransaction(gateway, anOrder(each))).outcome, 'accepted');
+    }
+    let asked = 0;
+    const kindsOf = () => {
+      asked += 1;
+      return Promise.reject(new Error('PostgreSQL is away'));
+    };
+    const questions = askTogether({ kindsOf }, { limitMs: 2_200, count: () => {} });
+    const without = { ...gateway, questions };
+    for (let n = 0; n < 3; n += 1) {
+      assert.equal((await acceptTransaction(without, anOrder(payment))).outcome, 'replayed');
+    }
+    assert.equal(asked, 1);
+    const fresh = await acceptTransaction(without, anOrder(inBucketOf(known)));
+    assert.equal(fresh.outcome, 'unavailable');
+    assert.equal(asked, 2);
   });
 
   it('goes on where another gateway died between epoch and barrier', async (t) => {
@@ -253,7 +350,8 @@ describe('a gateway that is new', () => {
     await acceptTransaction(gateway, anOrder());
     const away = () => Promise.reject(new Error('PostgreSQL is away'));
     const ledger = { ...gateway.ledger, find: away, kindsOf: away };
-    const without = { ...gateway, ledger, isPosted: away };
+    const questions = { isPosted: away, isPostedSoon: away };
+    const without = { ...gateway, ledger, questions };
     assert.equal((await acceptTransaction(without, anOrder())).outcome, 'accepted');
   });
 
@@ -266,3 +364,11 @@ describe('a gateway that is new', () => {
     assert.deepEqual(await acceptTransaction(gateway, another), { outcome: 'cold' });
   });
 });
+
+/** Another payment, the claim of which goes to the same bucket, and its record to any partition. */
+function inBucketOf({ txnId }: AcceptedPayment): AcceptedPayment {
+  for (;;) {
+    const other = aPayment();
+    if (bucketOf(other.txnId, bucketCount) === bucketOf(txnId, bucketCount)) return other;
+  }
+}

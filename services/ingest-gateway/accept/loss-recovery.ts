@@ -17,9 +17,20 @@ export type BarrierCheck = {
 /** What is asked about, and the key of its record: without it the record may be anywhere. */
 export type BarrierIds = { txnId: TxnId; recordKey?: TxnId | undefined };
 
+/** A bucket as it was met last, and until when it counts as that, by `performance.now()`. */
+type MetCold = { marker: Required<BucketMarker>; untilMs: number };
+
 /** What is done when the claim store lost claims. */
 export type LossRecovery = Pick<Progress, 'untilPosted'> & {
   checkBarrier(ids: BarrierIds, cold: Cold): Promise<BarrierCheck>;
+  /** Buckets that were met cold after their loss was noted; empty as long as none was. */
+  readonly metCold: ReadonlyMap<number, MetCold>;
+  /**
+   * The epoch of a bucket that was cold a moment ago, where the ledger had caught up with all under
+   * the record's key: what the ledger is asked after this counts in that epoch. Whether it is over
+   * since, the claim store says.
+   */
+  recentEpoch(ids: BarrierIds): BucketEpoch | undefined;
   /**
    * Whether the ledger, asked after this, knows everything under a record's key of which the claim
    * has expired; without a key, everything.
@@ -39,6 +50,9 @@ type Stores = {
   logger: Logger;
 };
 
+/** For so long a bucket counts as cold: one that has become warm is asked about for nothing. */
+const recentMs = 10_000;
+
 /**
  * Has the topic and the ledger stand in for claims that their store lost. A loss is noted for all
  * buckets at once, by the first request that meets it, and the topic is asked once per loss.
@@ -50,18 +64,27 @@ export function recoverLosses(stores: Stores): LossRecovery {
   const note = () => (noting ??= noteLoss(stores).finally(() => (noting = undefined)));
 
   const progress = watchProgress(stores.offsets);
+  const metCold = new Map<number, MetCold>();
   const expired = watchExpired(stores.offsets);
 
   return {
+    metCold,
     untilPosted: progress.untilPosted,
     expiredArePosted: (recordKey) => expired.arePosted(recordKey),
     async checkBarrier({ txnId, recordKey }, { epoch, barrier }) {
-      const marker =
-        epoch !== undefined && barrier !== undefined
-          ? { epoch, barrier }
-          : (await note())[bucketOf(txnId, bucketCount)]!;
+      const bucket = bucketOf(txnId, bucketCount);
+      const isNoted = epoch !== undefined && barrier !== undefined;
+      const marker = isNoted ? { epoch, barrier } : (await note())[bucket]!;
+      // One that was noted just now may have been found warm.
+      if (isNoted) metCold.set(bucket, { marker, untilMs: performance.now() + recentMs });
       const caughtUp = await progress.hasPassed(marker.barrier, recordKey);
       return { epoch: marker.epoch, caughtUp };
+    },
+    recentEpoch({ txnId, recordKey }) {
+      const met = metCold.get(bucketOf(txnId, bucketCount));
+      if (met === undefined || performance.now() > met.untilMs) return undefined;
+      const { epoch, barrier } = met.marker;
+      return progress.wasPassed(barrier, recordKey) ? epoch : undefined;
     },
     prepare: async () => void (await note()),
   };

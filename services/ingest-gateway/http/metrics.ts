@@ -9,6 +9,7 @@ import {
   usualBuckets,
   type Registry,
 } from '@triplock/runtime';
+import type { QuestionOutcome } from '../accept/ledger-questions.ts';
 import type { FastifyInstance, FastifyReply, onResponseHookHandler } from 'fastify';
 
 /**
@@ -28,6 +29,8 @@ export type GatewayMetrics = {
   caught: Tally<'claims'>;
   /** Claims by outcome; one that met a cold bucket is asked for again. */
   claims: Tally<ClaimOutcome['outcome'] | 'unavailable'>;
+  /** A key was asked about at the ledger because claims were lost. */
+  questions(outcome: QuestionOutcome): void;
   claimSeconds: Histogram;
   appendSeconds: Durations<'appended' | 'failed'>;
   reads: Tally<'found' | 'not-found' | 'cold' | 'unavailable'>;
@@ -102,8 +105,15 @@ function acceptTally(registry: Registry, what: TransactionKind): Tally<AcceptLab
 /** Where the time of accepting goes, and what guard 1 says. */
 function guardMetrics(
   registry: Registry,
-): Pick<GatewayMetrics, 'claims' | 'claimSeconds' | 'appendSeconds'> {
+): Pick<GatewayMetrics, 'claims' | 'questions' | 'claimSeconds' | 'appendSeconds'> {
   const registers = [registry];
+  const questions = new Tally<QuestionOutcome>({
+    name: 'triplock_gateway_ledger_questions_total',
+    help: 'Keys that the ledger was asked about because claims were lost, by its answer.',
+    label: 'outcome',
+    values: { posted: 0, 'not-posted': 0, unavailable: 0 },
+    registers,
+  });
   const notClaimed = { 'over-limit': 0, cold: 0, unavailable: 0 } as const;
   return {
     claims: new Tally({
@@ -113,6 +123,7 @@ function guardMetrics(
       values: { claimed: 0, completed: 0, reused: 0, 'in-flight': 0, ...notClaimed },
       registers,
     }),
+    questions: (outcome) => questions.count(outcome),
     claimSeconds: new Histogram({
       name: 'triplock_gateway_claim_seconds',
       help: 'Time the claim store took to answer a claim, or until it was given up.',

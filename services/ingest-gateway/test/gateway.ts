@@ -85,7 +85,7 @@ export async function openTestGateway(
     log,
     backlogs: { claims: openBacklog(), appends: openBacklog() },
     ledger,
-    isPosted: askTogether(ledger, { limitMs: 2_200 }),
+    questions: askTogether(ledger, { limitMs: 2_200, count: () => {} }),
     wholeLedger: () => wholeLedger(continuity),
     refunds,
     metrics: gatewayMetrics(metrics),
