@@ -12,9 +12,10 @@
 -- null.
 -- A row: the caller's to send from the commit until the lease ends; `attempt` must be given when
 -- recording. `host` is where it may go, null when its endpoint is not open. Always a row, without
--- an `event_id` when nothing was leased; `more` is due and had no room.
+-- an `event_id` when nothing was leased; of the partners in `left_of` something is due that had no
+-- room.
 SELECT event_id, ordinal, partner_id, endpoint_id, txn_id, attempt, failed_before, traceparent, host,
-       more
+       left_of
 FROM lease_deliveries(
   $1, $2::float8 * interval '1 millisecond', $3::integer,
   $4::integer, $5::integer, $6::integer, $7::integer,
@@ -29,7 +30,8 @@ FROM lease_deliveries(
 SELECT DISTINCT ON (event_id) event_id, body FROM webhooks.deliveries WHERE event_id = ANY ($1::uuid[])
 
 -- name: recordAttempts
--- Records what attempts came to, each for the sender that still holds the delivery.
+-- Records what attempts came to, each for the sender that still holds the delivery, by the function
+-- of this schema's baseline.
 --
 -- $1 event ids, $2 attempts, $3 what each came to (`delivered`, `refused`, `unanswered`,
 -- `unsendable`, or `not-sent` where its endpoint was not open at the host it was leased for, or the
@@ -40,51 +42,11 @@ SELECT DISTINCT ON (event_id) event_id, body FROM webhooks.deliveries WHERE even
 -- again, `parked` waits for its endpoint, `failed` was given up, `canceled` lost its endpoint. No
 -- row: another sender took the delivery over, or the attempt was recorded before, which ended its
 -- lease, and nothing was written.
---
--- Whether its endpoint is open is asked here once more: a 410 Gone has just disabled it, or its
--- partner has just set or deleted it. What was not sent is no attempt that failed, leaves no trace,
--- and has all the time for attempts before it again.
-WITH made AS (
-  SELECT t.*, first_attempt_at, now() + next_in_ms * interval '1 millisecond' AS next_at,
-         patience_ms * interval '1 millisecond' AS patience,
-         coalesce(endpoint.is_open, false) AS is_open,
-         endpoint.endpoint_id IS NULL
-           AND deliveries.endpoint_id <> '00000000-0000-0000-0000-000000000000' AS is_deleted
-  FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::text[], $6::integer[],
-              $7::bigint[], $8::bigint[], $9::smallint[])
-       AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms, ordinal)
-  JOIN webhooks.deliveries USING (event_id, ordinal)
-  LEFT JOIN partners.live_webhook_endpoints AS endpoint
-    ON endpoint.endpoint_id = deliveries.endpoint_id
-), decided AS (
-  SELECT *, CASE
-    WHEN outcome = 'delivered' THEN 'delivered'
-    WHEN is_deleted THEN 'canceled'
-    WHEN NOT is_open THEN 'parked'
-    WHEN outcome = 'not-sent' THEN 'pending'
-    WHEN next_at > first_attempt_at + patience THEN 'failed'
-    ELSE 'pending'
-  END AS end_state
-  FROM made
-), recorded AS (
-  UPDATE webhooks.deliveries SET
-    state = end_state,
-    finished_at = CASE WHEN end_state IN ('delivered', 'failed', 'canceled') THEN now() END,
-    next_attempt_at = CASE WHEN end_state = 'parked' THEN now() ELSE next_at END,
-    first_attempt_at = CASE WHEN outcome <> 'not-sent' THEN deliveries.first_attempt_at END,
-    lease_owner = NULL,
-    last_outcome = CASE WHEN outcome = 'not-sent' THEN last_outcome ELSE outcome END,
-    last_status = CASE WHEN outcome = 'not-sent' THEN last_status ELSE status END,
-    last_error = CASE WHEN outcome = 'not-sent' THEN last_error ELSE error END
-  FROM decided
-  WHERE deliveries.event_id = decided.event_id AND deliveries.ordinal = decided.ordinal
-    AND attempts = attempt AND state = 'pending' AND lease_owner IS NOT NULL
-  RETURNING deliveries.event_id, deliveries.ordinal, attempt, state, outcome, status, error, took_ms
-), logged AS (
-  INSERT INTO webhooks.delivery_attempts (event_id, ordinal, attempt, status, error, took_ms)
-  SELECT event_id, ordinal, attempt, status, error, took_ms FROM recorded WHERE outcome <> 'not-sent'
+SELECT event_id, ordinal, attempt, state
+FROM record_attempts(
+  $1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::text[], $6::integer[], $7::bigint[],
+  $8::bigint[], $9::smallint[]
 )
-SELECT event_id, ordinal, attempt, state FROM recorded
 
 -- name: releaseDeliveries
 -- Makes parked deliveries due whose endpoint is open by now, with all the time for attempts before

@@ -102,8 +102,8 @@ export type LeasedDelivery = Omit<Notice, 'type'> & {
 /** A sender's name and its free slots. */
 export type LeaseRequest = { owner: string; leaseMs: number; deliveriesMax: number };
 
-/** What was leased, and whether something is due that there was no room for. */
-export type Lease = { leased: LeasedDelivery[]; more: boolean };
+/** What was leased, and the partners of which something is due that there was no room for. */
+export type Lease = { leased: LeasedDelivery[]; leftOf: readonly PartnerId[] };
 
 /** Reads what leased deliveries say. After the commit alone. */
 export type ReadLease = () => Promise<Lease>;
@@ -283,7 +283,7 @@ type LeasedRow = {
   traceparent: string | null;
   failed_before: number;
   host: string | null;
-  more: boolean;
+  left_of: PartnerId[];
 };
 
 /** What was just made is in memory. */
@@ -306,5 +306,5 @@ async function readLease(
     const ids = { eventId, ordinal, partnerId, endpointId, txnId };
     return [{ ...ids, body: bodies.get(eventId)!, traceparent, attempt, failedBefore, host }];
   });
-  return { leased, more: rows[0]!.more };
+  return { leased, leftOf: rows[0]!.left_of };
 }

@@ -12,6 +12,7 @@ import {
 import {
   notifyPartners,
   openDeliveries,
+  type Deliveries,
   type Notice,
   type LeaseRequest,
   type ReadLease,
@@ -21,6 +22,7 @@ import {
   aNotifier,
   aReceiver,
   anHour,
+  delivered,
   insert,
   manyRates,
   queues,
@@ -273,6 +275,43 @@ testLostAnswers<Awaited<ReturnType<typeof madeByRelay>>>(
   },
   madeByRelay,
 );
+
+test('what came of attempts, planned while nothing was there, is recorded without a walk through a long queue', async (context) => {
+  const { database, owner, deliveries } = await queues(context, { acme: 10 });
+  await owner.query('VACUUM ANALYZE webhooks.deliveries');
+  const request = { owner: 'a', leaseMs: anHour, deliveriesMax: 10 };
+  const readOf = async (work: (recording: Deliveries) => Promise<unknown>) =>
+    database.transaction(async (tx) => {
+      await work(openDeliveries({ ...database, query: tx.query }, manyRates));
+      const [counts] = await tx.query<{ backend: number; walks: bigint; rows: bigint }>(
+        `SELECT pg_backend_pid() AS backend, seq_scan AS walks, idx_tup_fetch AS rows
+         FROM pg_stat_xact_user_tables WHERE relname = 'deliveries'`,
+      );
+      return counts!;
+    });
+  const ten = async ({ record }: Deliveries) => {
+    const { leased } = await deliveries.lease(request);
+    return Promise.all(leased.map((each) => record(each, delivered)));
+  };
+  const { backend } = await readOf(ten);
+  await insert(database, 'acme', 3_000);
+  const full = await readOf(ten);
+  assert.deepEqual([full.backend, full.walks], [backend, 0n]);
+  assert.ok(full.rows < 100n, `${full.rows} rows were read`);
+  const ended = `SELECT FROM webhooks.deliveries WHERE state = 'delivered'`;
+  assert.equal((await owner.query(ended)).length, 20);
+});
+
+test('an event of which only a second delivery is left gets no first one', async (context) => {
+  const { database, owner, deliveries, lease } = await queues(context, { acme: 1 });
+  const [{ eventId, partnerId, txnId } = assert.fail('nothing is due')] = await lease();
+  await owner.query('UPDATE webhooks.deliveries SET ordinal = 2');
+  const type = 'payment.succeeded';
+  const again: Notice = { eventId, partnerId, txnId, type, body: '{}', traceparent: null };
+  const request = { owner: 'b', leaseMs: anHour, deliveriesMax: 10 };
+  await database.transaction((tx) => deliveries.make(tx, [again], request));
+  assert.deepEqual(await owner.query('SELECT ordinal FROM webhooks.deliveries'), [{ ordinal: 2 }]);
+});
 
 test('a lease that was planned while nothing was there reads no more than it takes of a long queue', async (context) => {
   const { database, owner, deliveries } = await queues(context, {});

@@ -95,8 +95,8 @@ export function createSender(notifier: Notifier, limits: SendLimits): Sender {
   const beginAll = async ({ deliveriesMax }: LeaseRequest, readLease: ReadLease) => {
     let begun = 0;
     try {
-      const { leased, more } = await readLease();
-      room.noteMore(more);
+      const { leased, leftOf } = await readLease();
+      room.noteMore(leftOf.length > 0);
       if (leased.length > 0) await notifier.crashPoints.reached('webhook.leased');
       for (const delivery of leased) begin(delivery);
       begun = leased.length;

@@ -67,9 +67,9 @@ $$;
 -- ago, the delivery was not.
 --
 -- A row: the caller's to send until the lease ends, and not before the commit, to `host`, null when its
--- endpoint is not open. Always a row, without an event_id when there is nothing to send. `more`:
--- something is due that there was no room for. A delivery whose lease ended is due again: its sender died,
--- after this or later, and its webhook may have arrived.
+-- endpoint is not open. Always a row, without an event_id when there is nothing to send. `left_of`:
+-- partners of which something is due that there was no room for. A delivery whose lease ended is due
+-- again: its sender died, after this or later, and its webhook may have arrived.
 --
 -- Senders go one after the other, each until it has committed: what is counted below is then all there is,
 -- because each statement of this function sees what was committed before it began. Whoever stands still
@@ -87,7 +87,7 @@ CREATE FUNCTION lease_deliveries(
   made_traceparents text[]
 ) RETURNS TABLE (
   event_id uuid, ordinal smallint, partner_id text, endpoint_id uuid, txn_id uuid, attempt integer,
-  failed_before integer, traceparent text, host text, more boolean
+  failed_before integer, traceparent text, host text, left_of text[]
 )
 LANGUAGE plpgsql
 SET search_path = notifier, pg_temp
@@ -110,7 +110,7 @@ BEGIN
       SELECT t.*, coalesce(wanting.ordinal, 1)::smallint AS ordinal,
              coalesce(wanting.made_together, 1)::smallint AS made_together,
              coalesce(wanting.endpoint_id, '00000000-0000-0000-0000-000000000000') AS endpoint_id,
-             coalesce(wanting.is_open, false) AS is_open,
+             coalesce(wanting.is_open, false) AS is_open, wanting.host,
              CASE
                WHEN wanting.is_open THEN 'pending'
                WHEN wanting.endpoint_id IS NULL AND EXISTS (
@@ -122,7 +122,7 @@ BEGIN
       FROM unnest(made_ids, made_partners, made_txns, made_types, made_bodies, made_traceparents)
         AS t (event_id, partner_id, txn_id, type, body, traceparent)
       LEFT JOIN LATERAL (
-        SELECT live.endpoint_id, live.is_open,
+        SELECT live.endpoint_id, live.is_open, live.host,
                row_number() OVER (ORDER BY live.made_at, live.endpoint_id) AS ordinal,
                count(*) OVER () AS made_together
         FROM partners.live_webhook_endpoints AS live
@@ -167,10 +167,10 @@ BEGIN
     ), stored AS MATERIALIZED (
       -- One more than there is room for says that there is more.
       SELECT next.event_id, next.ordinal, waiting.partner_id, waiting.endpoint_id, next.next_attempt_at,
-             false AS is_made
+             next.ctid AS locked
       FROM waiting
       CROSS JOIN LATERAL (
-        SELECT deliveries.event_id, deliveries.ordinal, next_attempt_at
+        SELECT deliveries.ctid, deliveries.event_id, deliveries.ordinal, next_attempt_at
         FROM webhooks.deliveries
         WHERE state = 'pending' AND deliveries.partner_id = waiting.partner_id
           AND deliveries.endpoint_id = waiting.endpoint_id
@@ -180,14 +180,14 @@ BEGIN
         FOR UPDATE SKIP LOCKED
       ) AS next
     ), due AS MATERIALIZED (
-      SELECT waiting.*, event_id, ordinal, next_attempt_at, is_made,
+      SELECT waiting.*, event_id, ordinal, next_attempt_at, locked, locked IS NULL AS is_made,
              row_number() OVER (
-               PARTITION BY partner_id, endpoint_id ORDER BY is_made, next_attempt_at
+               PARTITION BY partner_id, endpoint_id ORDER BY locked IS NULL, next_attempt_at
              ) AS nth_here
       FROM (
         SELECT * FROM stored
         UNION ALL
-        SELECT made.event_id, made.ordinal, made.partner_id, made.endpoint_id, moment, true
+        SELECT made.event_id, made.ordinal, made.partner_id, made.endpoint_id, moment, NULL
         FROM made WHERE is_open
       ) AS either
       JOIN waiting USING (partner_id, endpoint_id)
@@ -238,10 +238,9 @@ BEGIN
         next_attempt_at = moment + lease,
         first_attempt_at = coalesce(first_attempt_at, moment),
         first_attempt = CASE WHEN first_attempt_at IS NULL THEN attempts + 1 ELSE first_attempt END
+      -- Where it lay when it was locked, and so lies still: one step for each, and no index.
       FROM chosen
-      WHERE deliveries.event_id = ANY (ARRAY(SELECT chosen.event_id FROM chosen WHERE NOT is_made))
-        AND deliveries.event_id = chosen.event_id AND deliveries.ordinal = chosen.ordinal
-        AND NOT chosen.is_made
+      WHERE deliveries.ctid = chosen.locked
       RETURNING deliveries.*
     ), begun AS (
       INSERT INTO webhooks.deliveries (event_id, ordinal, made_together, partner_id, endpoint_id, txn_id, body,
@@ -249,29 +248,116 @@ BEGIN
                               first_attempt_at)
       SELECT made.event_id, made.ordinal, made.made_together, made.partner_id, made.endpoint_id, made.txn_id,
              body, traceparent, made.state,
-             mine::integer, CASE WHEN mine THEN owner END, chosen.host,
+             mine::integer, CASE WHEN mine THEN owner END, CASE WHEN mine THEN made.host END,
              CASE WHEN mine THEN moment + lease ELSE moment END, CASE WHEN mine THEN moment END
-      FROM made
-      LEFT JOIN chosen ON is_made AND chosen.event_id = made.event_id AND chosen.ordinal = made.ordinal
-      CROSS JOIN LATERAL (SELECT chosen.event_id IS NOT NULL AS mine) AS whose
-      -- Only with its first is a second one made: endpoints of today are owed nothing of long ago.
-      WHERE made.ordinal = 1 OR NOT EXISTS (
+      FROM (
+        -- Looked up in a hash: joined by a plan that is kept, each would be compared with each.
+        SELECT made.*, (made.event_id, made.ordinal) IN (
+          SELECT chosen.event_id, chosen.ordinal FROM chosen WHERE is_made
+        ) AS mine
+        FROM made
+        OFFSET 0
+      ) AS made
+      -- None beside those of long ago: endpoints of today are owed nothing of it. Nobody else makes any
+      -- at the same time, so what is not seen is not there.
+      WHERE NOT EXISTS (
         SELECT FROM webhooks.deliveries AS known WHERE known.event_id = made.event_id OFFSET 0
       )
       ORDER BY made.event_id, made.ordinal
-      ON CONFLICT (event_id, ordinal) DO NOTHING
       RETURNING *
     ), leased AS (
       SELECT * FROM taken UNION ALL SELECT * FROM begun WHERE lease_owner IS NOT NULL
     )
     SELECT leased.event_id, leased.ordinal, leased.partner_id, leased.endpoint_id, leased.txn_id, attempts,
-           attempts - first_attempt, leased.traceparent, lease_host, everything.due > everything.chosen
-    FROM (SELECT (SELECT count(*) FROM due), (SELECT count(*) FROM chosen)) AS everything (due, chosen)
+           attempts - first_attempt, leased.traceparent, lease_host, left_over.partners
+    FROM (SELECT ARRAY(
+      SELECT either.partner_id
+      FROM (
+        SELECT due.partner_id, 1 AS counted FROM due
+        UNION ALL SELECT chosen.partner_id, -1 FROM chosen
+      ) AS either
+      GROUP BY either.partner_id
+      HAVING sum(counted) > 0
+    )) AS left_over (partners)
     LEFT JOIN leased ON true;
 END
 $$;
-REVOKE EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries TO triplock_notifier;
+-- Records what attempts came to, each for the sender that still holds the delivery: a row that was leased
+-- again meanwhile, or recorded, is a later version than the one that is looked at, and is left as it is.
+--
+-- Whether its endpoint is open is asked here once more: a 410 Gone has just disabled it, or its partner
+-- has just set or deleted it. What was not sent is no attempt that failed, leaves no trace, and has all
+-- the time for attempts before it again. A kept plan, and none that is bad, as above.
+CREATE FUNCTION record_attempts(
+  made_ids uuid[], made_attempts integer[], outcomes text[], statuses integer[], errors text[],
+  took_mss integer[], next_in_mss bigint[], patience_mss bigint[], made_ordinals smallint[]
+) RETURNS TABLE (event_id uuid, ordinal smallint, attempt integer, state text)
+LANGUAGE plpgsql
+SET search_path = notifier, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off SET enable_hashjoin = off
+AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    WITH made AS MATERIALIZED (
+      SELECT t.*, held.ctid AS lies, held.first_attempt_at,
+             now() + next_in_ms * interval '1 millisecond' AS next_at,
+             patience_ms * interval '1 millisecond' AS patience,
+             coalesce(endpoint.is_open, false) AS is_open,
+             endpoint.endpoint_id IS NULL
+               AND held.endpoint_id <> '00000000-0000-0000-0000-000000000000' AS is_deleted
+      FROM unnest(made_ids, made_attempts, outcomes, statuses, errors, took_mss, next_in_mss,
+                  patience_mss, made_ordinals)
+           AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms, ordinal)
+      CROSS JOIN LATERAL (
+        SELECT deliveries.ctid, deliveries.* FROM webhooks.deliveries
+        WHERE deliveries.event_id = t.event_id AND deliveries.ordinal = t.ordinal
+        OFFSET 0
+      ) AS held
+      LEFT JOIN LATERAL (
+        SELECT live.endpoint_id, live.is_open FROM partners.live_webhook_endpoints AS live
+        WHERE t.outcome <> 'delivered' AND live.endpoint_id = held.endpoint_id
+        OFFSET 0
+      ) AS endpoint ON true
+      WHERE held.attempts = t.attempt AND held.state = 'pending' AND held.lease_owner IS NOT NULL
+    ), decided AS MATERIALIZED (
+      SELECT *, CASE
+        WHEN outcome = 'delivered' THEN 'delivered'
+        WHEN is_deleted THEN 'canceled'
+        WHEN NOT is_open THEN 'parked'
+        WHEN outcome = 'not-sent' THEN 'pending'
+        WHEN next_at > first_attempt_at + patience THEN 'failed'
+        ELSE 'pending'
+      END AS end_state
+      FROM made
+    ), recorded AS (
+      UPDATE webhooks.deliveries SET
+        state = end_state,
+        finished_at = CASE WHEN end_state IN ('delivered', 'failed', 'canceled') THEN now() END,
+        next_attempt_at = CASE WHEN end_state = 'parked' THEN now() ELSE next_at END,
+        first_attempt_at = CASE WHEN outcome <> 'not-sent' THEN deliveries.first_attempt_at END,
+        lease_owner = NULL,
+        last_outcome = CASE WHEN outcome = 'not-sent' THEN last_outcome ELSE outcome END,
+        last_status = CASE WHEN outcome = 'not-sent' THEN last_status ELSE status END,
+        last_error = CASE WHEN outcome = 'not-sent' THEN last_error ELSE error END
+      FROM decided
+      -- By where it lies: were its state named here, a kept plan might walk an index of that state.
+      WHERE deliveries.ctid = decided.lies
+        AND deliveries.attempts = decided.attempt AND deliveries.lease_owner IS NOT NULL
+      RETURNING deliveries.event_id, deliveries.ordinal, attempt, deliveries.state, outcome, status, error,
+                took_ms
+    ), logged AS (
+      INSERT INTO webhooks.delivery_attempts (event_id, ordinal, attempt, status, error, took_ms)
+      SELECT recorded.event_id, recorded.ordinal, recorded.attempt, status, error, took_ms
+      FROM recorded
+      WHERE outcome <> 'not-sent'
+    )
+    SELECT recorded.event_id, recorded.ordinal, recorded.attempt, recorded.state FROM recorded;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries, record_attempts FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries, record_attempts TO triplock_notifier;
 
 -- A sender makes deliveries and sets what its attempt came to, and the endpoint of what was made when
 -- its partner had none. What a webhook says, to whom and under which id was fixed when the delivery was

@@ -84,7 +84,7 @@ CREATE INDEX endpoints_of_partner ON webhook_endpoints (partner_id, made_at, end
 -- Endpoints that were not deleted. Each gets a delivery of every event that it wants; where it is not
 -- open, because its server has yet to prove that it wants webhooks or answered 410 Gone, that is parked.
 CREATE VIEW live_webhook_endpoints AS
-SELECT endpoint_id, partner_id, made_at, event_types,
+SELECT endpoint_id, partner_id, made_at, event_types, host,
        disabled_at IS NULL AND verified_url IS NOT DISTINCT FROM url AS is_open
 FROM webhook_endpoints
 WHERE deleted_at IS NULL;

@@ -79,7 +79,6 @@ RETURN event_id || CASE WHEN ordinal = 1 THEN '' ELSE '.' || ordinal END;
 CREATE TABLE delivery_attempts (
   event_id uuid NOT NULL,
   ordinal smallint NOT NULL DEFAULT 1,
-  FOREIGN KEY (event_id, ordinal) REFERENCES deliveries,
   attempt integer NOT NULL,
   -- The receiver's answer, or null when there was none.
   status integer,
