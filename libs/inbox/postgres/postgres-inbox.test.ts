@@ -270,6 +270,35 @@ test('an altered copy is kept once, with how often it came', async (context) => 
   ]);
 });
 
+test('events are admitted, by a plan of when nothing was there, without a walk through what is there', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const owner = store.open();
+  await owner.query('VACUUM ANALYZE notifier.cursors, notifier.inbox');
+  const known = Array.from({ length: 2_000 }, () => anEvent());
+  const nothing = () => Promise.resolve();
+  const admitTen = (events: readonly ReceivedEvent[]) =>
+    database.transaction(async (tx) => {
+      const transaction = <Result>(work: (tx: Queryable) => Promise<Result>) => work(tx);
+      const inbox = openInbox({ ...database, ...tx, transaction }, 'partner-notifier');
+      const outcomes = await inbox.receive(events, nothing);
+      const [counts] = await tx.query<{ backend: number; walks: bigint; rows: bigint }>(
+        `SELECT pg_backend_pid() AS backend, sum(seq_scan)::int8 AS walks,
+                sum(idx_tup_fetch)::int8 AS rows
+         FROM pg_stat_xact_user_tables
+         WHERE schemaname = 'notifier' AND relname IN ('cursors', 'inbox')`,
+      );
+      return { ...counts!, outcomes };
+    });
+  const { backend } = await admitTen([anEvent()]);
+  await openInbox(database, 'partner-notifier').receive(known, nothing);
+  const next = known.slice(0, 10).map(({ orderingKey }) => anEvent({ orderingKey, sequence: 2 }));
+  const all = await admitTen([...next, ...Array.from({ length: 10 }, () => anEvent())]);
+  assert.deepEqual([all.backend, all.walks], [backend, 0n]);
+  assert.ok(all.rows < 100n, `${all.rows} rows were read`);
+  assert.ok(all.outcomes.every(({ outcome }) => outcome === 'applied'));
+});
+
 test('a refused message is kept once, with the bytes as they came', async (context) => {
   const database = (await createTestDatabase(context)).open('triplock_auditor');
   const refused = openRefusedMessages(database, 'auditor');

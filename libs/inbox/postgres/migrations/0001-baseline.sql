@@ -89,6 +89,67 @@ END
 $$;
 REVOKE EXECUTE ON FUNCTION reap_inbox(text, interval, integer) FROM PUBLIC;
 
+-- The guard's step, whose contract admit-events.sql has. To plan it takes longer than to do it for few, so
+-- each connection keeps a plan. It is written so that no kept plan is bad, however small the tables were
+-- when it was made: a cursor is looked up row by row (OFFSET 0) and found again by where it lies, and sets
+-- are looked up in a hash (IN).
+CREATE FUNCTION admit_events(
+  admitting text, ids uuid[], hashes text[], keys uuid[], sequences integer[]
+) RETURNS TABLE (at integer, remembered boolean)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off SET enable_hashjoin = off
+AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    WITH offered AS MATERIALIZED (
+      SELECT * FROM unnest(ids, hashes, keys, sequences)
+        WITH ORDINALITY AS t (event_id, payload_hash, ordering_key, sequence, at)
+    ), next AS MATERIALIZED (
+      SELECT later.sequence, held.lies
+      FROM (
+        SELECT ordering_key, sequence FROM offered WHERE sequence > 1 ORDER BY ordering_key OFFSET 0
+      ) AS later
+      CROSS JOIN LATERAL (
+        SELECT cursors.ctid AS lies FROM cursors
+        WHERE cursors.ordering_key = later.ordering_key AND cursors.consumer = admitting
+          AND cursors.last_sequence = later.sequence - 1
+        FOR UPDATE
+      ) AS held
+    ), advanced AS (
+      UPDATE cursors SET last_sequence = next.sequence
+      FROM next
+      WHERE cursors.ctid = next.lies AND cursors.last_sequence = next.sequence - 1
+      RETURNING cursors.ordering_key
+    ), begun AS (
+      INSERT INTO cursors (consumer, ordering_key, last_sequence)
+      SELECT admitting, ordering_key, 1 FROM offered WHERE sequence = 1 ORDER BY ordering_key
+      ON CONFLICT (consumer, ordering_key) DO NOTHING
+      RETURNING cursors.ordering_key
+    ), in_order AS MATERIALIZED (
+      SELECT * FROM offered
+      WHERE sequence IS NULL
+         OR ordering_key IN (
+              SELECT advanced.ordering_key FROM advanced
+              UNION ALL SELECT begun.ordering_key FROM begun
+            )
+    ), known_now AS (
+      INSERT INTO inbox (consumer, event_id, payload_hash, ordering_key, sequence)
+      SELECT admitting, event_id, payload_hash, ordering_key, sequence FROM in_order ORDER BY ordering_key
+      ON CONFLICT (consumer, event_id) DO NOTHING
+      RETURNING inbox.event_id, inbox.ordering_key
+    )
+    SELECT in_order.at::integer,
+           (in_order.event_id, in_order.ordering_key) IN (
+             SELECT known_now.event_id, known_now.ordering_key FROM known_now
+           )
+    FROM in_order
+    ORDER BY 1;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION admit_events(text, uuid[], text[], uuid[], integer[]) FROM PUBLIC;
+
 -- What took effect is not unmade: nobody but the owner of the tables may delete, but early events
 -- that were applied, and only how far a cursor is and how often an altered copy came ever change.
 DO $$
@@ -109,7 +170,14 @@ BEGIN
     'ALTER FUNCTION refuse_loss_of_early() SET search_path = %I, pg_temp', current_schema()
   );
   EXECUTE format(
+    'ALTER FUNCTION admit_events(text, uuid[], text[], uuid[], integer[]) SET search_path = %I, pg_temp',
+    current_schema()
+  );
+  EXECUTE format(
     'GRANT EXECUTE ON FUNCTION reap_inbox(text, interval, integer) TO %I', consumer_role
+  );
+  EXECUTE format(
+    'GRANT EXECUTE ON FUNCTION admit_events(text, uuid[], text[], uuid[], integer[]) TO %I', consumer_role
   );
   -- An inbox is refused at the boot when the outbox can bring an event again that it forgot.
   EXECUTE format('GRANT USAGE ON SCHEMA ledger TO %I', consumer_role);
