@@ -1,8 +1,9 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import { lookup, Resolver } from 'node:dns/promises';
-import type { IncomingMessage, RequestOptions } from 'node:http';
+import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import https from 'node:https';
 import type { LookupFunction } from 'node:net';
+import { urlToHttpOptions } from 'node:url';
 import { isAllowedAddress, targetRefusal, type TargetPolicy } from '@triplock/partners';
 import { http } from '@triplock/runtime';
 
@@ -55,27 +56,42 @@ export function createSendWebhook(options: SendWebhookOptions): SendWebhook {
     'http:': new http.Agent({ keepAlive: true }),
     'https:': new https.Agent({ keepAlive: true }),
   };
+  const targetOf = kept((url) => readTarget(url, options.policy));
   return async (request) => {
     const { endpoint, id, body, readAnswer } = request;
-    if (!URL.canParse(endpoint.url)) return unsendable('its URL is malformed');
-    const target = new URL(endpoint.url);
-    const refusal = targetRefusal(target, options.policy);
-    if (refusal !== undefined) return unsendable(refusal);
+    const target = targetOf(endpoint.url);
+    if ('refusal' in target) return unsendable(target.refusal);
     let signed: Record<string, string>;
     try {
       signed = signWebhook(endpoint.secrets, { id, body, at: new Date() });
     } catch {
       return unsendable('its secret is malformed');
     }
-    const timeOut = AbortSignal.timeout(readAnswer?.timeoutMs ?? options.timeoutMs);
     const how = {
+      ...target.options,
       headers: { ...signed, ...contentHeaders(body) },
-      agent: agents[target.protocol as keyof typeof agents],
+      agent: agents[target.protocol],
       lookup: checked,
-      signal: AbortSignal.any([request.signal, timeOut]),
+      method: 'POST',
     };
-    return post(target, { body, answerBytesMax: readAnswer?.bytesMax }, how);
+    const limits = {
+      signal: request.signal,
+      timeoutMs: readAnswer?.timeoutMs ?? options.timeoutMs,
+      answerBytesMax: readAnswer?.bytesMax,
+    };
+    return post(how, body, limits);
   };
+}
+
+type Target = { refusal: string } | { protocol: 'http:' | 'https:'; options: RequestOptions };
+
+function readTarget(url: string, policy: TargetPolicy): Target {
+  if (!URL.canParse(url)) return { refusal: 'its URL is malformed' };
+  const target = new URL(url);
+  const refusal = targetRefusal(target, policy);
+  if (refusal !== undefined) return { refusal };
+  const protocol = target.protocol as 'http:' | 'https:';
+  return { protocol, options: urlToHttpOptions(target) };
 }
 
 /**
@@ -93,16 +109,22 @@ function contentHeaders(body: string): Record<string, string> {
   };
 }
 
-type Content = { body: string; answerBytesMax: number | undefined };
+type PostLimits = {
+  /** Gives it up from outside. */
+  signal: AbortSignal;
+  timeoutMs: number;
+  answerBytesMax: number | undefined;
+};
 
 function post(
-  target: URL,
-  { body, answerBytesMax }: Content,
   options: RequestOptions,
+  body: string,
+  { answerBytesMax, ...limits }: PostLimits,
 ): Promise<WebhookOutcome> {
-  const { request } = target.protocol === 'https:' ? https : http;
+  const { request } = options.protocol === 'https:' ? https : http;
   return new Promise((resolve) => {
-    const outgoing = request(target, { ...options, method: 'POST' });
+    const outgoing = request(options);
+    endInTime(outgoing, limits);
     outgoing.on('response', (response) => {
       const status = response.statusCode!;
       const isTaken = status >= 200 && status < 300;
@@ -122,9 +144,32 @@ function post(
   });
 }
 
+/** It was not answered in time, or nobody waits for it any more. */
+class EndedUnansweredError extends Error {
+  override name = 'EndedUnansweredError';
+}
+
+/**
+ * Ends a request when its time is over, or when it is given up. By a timer and a listener that go
+ * with it: a signal of both, as `AbortSignal.any` makes it, costs more than its signature.
+ */
+function endInTime(
+  outgoing: ClientRequest,
+  { signal, timeoutMs }: Pick<PostLimits, 'signal' | 'timeoutMs'>,
+): void {
+  const end = () => void outgoing.destroy(new EndedUnansweredError('no answer in time'));
+  const late = setTimeout(end, timeoutMs);
+  signal.addEventListener('abort', end);
+  outgoing.once('close', () => {
+    clearTimeout(late);
+    signal.removeEventListener('abort', end);
+  });
+  if (signal.aborted) end();
+}
+
 function outcomeOf(error: NodeJS.ErrnoException): WebhookOutcome {
   if (error.name === 'AddressRefusedError') return unsendable(error.message);
-  if (error.name === 'AbortError') return { outcome: 'unanswered', error: 'no answer in time' };
+  if (error instanceof EndedUnansweredError) return { outcome: 'unanswered', error: error.message };
   return { outcome: 'unanswered', error: error.code ?? error.message };
 }
 
@@ -198,20 +243,27 @@ export function signWebhook(secrets: readonly string[], content: SignedContent):
 
 const secretForm = /^whsec_((?:[a-z\d+/]{4})*(?:[a-z\d+/]{2}==|[a-z\d+/]{3}=)?)$/i;
 
-const keysMax = 1_000;
-const keys = new Map<string, KeyObject>();
-
 /** Kept, because making the key takes five times as long as signing with it. */
-function keyOf(secret: string): KeyObject {
-  const known = keys.get(secret);
-  if (known !== undefined) return known;
+const keyOf = kept((secret): KeyObject => {
   // Node would decode what it can of any text. The error does not quote the secret.
   const [, base64] = secretForm.exec(secret) ?? [];
   if (!base64) throw new TypeError('the secret is not whsec_ and base64');
-  const key = createSecretKey(base64, 'base64');
-  if (keys.size >= keysMax) keys.clear();
-  keys.set(secret, key);
-  return key;
+  return createSecretKey(base64, 'base64');
+});
+
+const keptMax = 1_000;
+
+/** What is made of a text, made once for some that come again and again. */
+function kept<Made>(make: (text: string) => Made): (text: string) => Made {
+  const known = new Map<string, Made>();
+  return (text) => {
+    const before = known.get(text);
+    if (before !== undefined) return before;
+    const made = make(text);
+    if (known.size >= keptMax) known.clear();
+    known.set(text, made);
+    return made;
+  };
 }
 
 /** Every address of a host name; rejects when it has none. */
