@@ -91,6 +91,22 @@ test('no API key is stored as it is', async (context) => {
   assert.ok(!rows[0]!.row.includes(seed.apiKey));
 });
 
+test('endpoints that are asked for together are each their own, and one secret that cannot be opened is its partner’s alone', async (context) => {
+  const { store, owner, seed } = await seeded(context);
+  const globex = { ...seed, id: 'globex' as PartnerId, apiKey: generateApiKey(acme) };
+  const otherKeys = parseWebhookKeys(testWebhookKeys.replace('test', 'other'));
+  await seedPartner(owner, { ...globex, webhookUrl: 'http://127.0.0.1:2/' }, otherKeys);
+  const partners = openPartners(store.open('triplock_notifier'), { webhookKeys });
+  const ofAcme = await firstEndpoint(owner, 'acme');
+  const ids = [ofAcme, await firstEndpoint(owner, 'globex'), randomUUID() as EndpointId, ofAcme];
+  const asked = await Promise.allSettled(ids.map((id) => partners.webhookEndpoint(id)));
+  const answers = asked.map((each) =>
+    each.status === 'fulfilled' ? each.value?.url : (each.reason as Error).name,
+  );
+  const url = seed.webhookUrl;
+  assert.deepEqual(answers, [url, 'MissingWebhookKeyError', undefined, url]);
+});
+
 test('a revoked key is refused', async (context) => {
   const { store, owner, seed } = await seeded(context);
   await owner.query('UPDATE partners.api_keys SET revoked_at = now()');

@@ -1,13 +1,13 @@
 import type { CardNumbersIn, EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
-import { inBatches, shareReads } from '@triplock/runtime';
+import { inBatches } from '@triplock/runtime';
 import { createAuthenticator, type Authentication } from './api-keys.ts';
 import type { TestResult } from './webhook-endpoints.ts';
 import type { SealedSecret, WebhookKeys } from './webhook-secrets.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/partners.sql', [
   'findApiKeys',
-  'findWebhookEndpoint',
+  'findWebhookEndpoints',
   'disableWebhookEndpoint',
   'takeEndpointQuestions',
   'verifyWebhookEndpoint',
@@ -93,6 +93,7 @@ export type Partners = {
 };
 
 type EndpointRow = Omit<WebhookEndpoint, 'secrets'> & {
+  endpoint_id: EndpointId;
   partner_id: PartnerId;
   secrets: readonly SealedSecret[];
 };
@@ -119,6 +120,9 @@ const webhooksChannel = 'triplock_webhooks';
  */
 const lookUpLimits = { itemsMax: 1_000, waitingMax: 10_000 };
 
+/** Whoever asks has a slot of a sender, so no more wait than there are slots. */
+const endpointLimits = { itemsMax: 1_000 };
+
 /**
  * Partners in PostgreSQL. `clock` gives milliseconds; the machine's own by default. `webhookKeys`
  * open webhook secrets: only who sends webhooks needs them.
@@ -144,14 +148,21 @@ export function openPartners(
     if (webhookKeys === undefined) throw new Error('these partners were opened without keys');
     return secrets.map((each) => webhookKeys.open(partnerId, each));
   };
+  const findEndpoint = inBatches(async (ids: readonly EndpointId[]) => {
+    const parameters = [[...new Set(ids)]];
+    const rows = await database.query<EndpointRow>(sql.findWebhookEndpoints, parameters);
+    const found = new Map(
+      rows.map(({ endpoint_id: id, partner_id: partnerId, secrets, ...endpoint }) => {
+        let opened: WebhookEndpoint | undefined;
+        // A secret that cannot be opened is its own partner's trouble alone.
+        return [id, () => (opened ??= { ...endpoint, secrets: openAll(partnerId, secrets) })];
+      }),
+    );
+    return ids.map((id) => found.get(id));
+  }, endpointLimits);
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
-    webhookEndpoint: shareReads(async (id) => {
-      const [row] = await database.query<EndpointRow>(sql.findWebhookEndpoint, [id]);
-      if (row === undefined) return undefined;
-      const { partner_id: partnerId, secrets, ...endpoint } = row;
-      return { ...endpoint, secrets: openAll(partnerId, secrets) };
-    }),
+    webhookEndpoint: async (id) => (await findEndpoint(id))?.(),
     async takeQuestions(endpointsMax, which) {
       const parameters = [endpointsMax, which === 'paced'];
       const rows = await database.query<QuestionRow>(sql.takeEndpointQuestions, parameters);

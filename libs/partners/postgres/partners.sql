@@ -10,18 +10,19 @@ SELECT sha256, partner_id, card_numbers_in
 FROM partners.api_keys JOIN partners.partners ON id = partner_id
 WHERE sha256 = ANY ($1::bytea[]) AND revoked_at IS NULL
 
--- name: findWebhookEndpoint
--- Where the webhooks of an endpoint go, and what they are signed with.
+-- name: findWebhookEndpoints
+-- Where the webhooks of endpoints go, and what they are signed with.
 --
--- $1 endpoint id.
--- A row: its partner, its URL and that URL's host, the secrets that are good now, newest first, and
--- its version, another one after every change; as text, which a Date would round. No row: it is not
--- open: its server has yet to prove that it wants webhooks, or wants no more, or it was deleted.
-SELECT partner_id, url, host,
+-- $1 endpoint ids.
+-- A row: an endpoint's partner, its URL and that URL's host, the secrets that are good now, newest
+-- first, and its version, another one after every change; as text, which a Date would round. No
+-- row: it is not open: its server has yet to prove that it wants webhooks, or wants no more, or it
+-- was deleted.
+SELECT endpoint_id, partner_id, url, host,
        CASE WHEN second_secret_until <= now() THEN secrets - 1 ELSE secrets END AS secrets,
        updated_at::text AS version
 FROM partners.open_webhook_endpoints
-WHERE endpoint_id = $1
+WHERE endpoint_id = ANY ($1::uuid[])
 
 -- name: disableWebhookEndpoint
 -- Disables a webhook endpoint, by the function that the table's owner lends for it.

@@ -203,7 +203,7 @@ export const watch = {
     'webhook.answered': ['what the partner did', 'sent again under the same webhook-id'],
     'webhook.recorded': ['all of it', 'nothing, or the next attempt when due'],
   },
-  most: { statements: 0.35, batches: 0.06, walBytes: 4_800 },
+  most: { statements: 0.3, batches: 0.06, walBytes: 4_800 },
   trace: {
     layer: 'guard 3 inbox',
     says: 'Applied once by the partner-notifier',
