@@ -336,6 +336,10 @@ CROSS JOIN LATERAL (
           AND refund.amount IS NOT NULL
       )
     )
+  ) OR EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE txn_id = asked.paid_for AND payment_id IS NULL AND settled_at IS NULL
+      AND provider = asked.provider AND provider_intent_id IS NULL
   ) AS waits, EXISTS (
     SELECT FROM ledger.transactions
     WHERE txn_id = asked.paid_for AND payment_id IS NULL AND settled_at IS NOT NULL AND (
@@ -351,7 +355,8 @@ ORDER BY asked.nth
 -- name: wakeDue
 -- Remembers an event of the provider and lets the pending transactions be due that it is about.
 --
--- $1 provider, $2 event id, $3 event type, $4 the intent's id.
+-- $1 provider, $2 event id, $3 event type, $4 the intent's id, $5 the payment that it paid or null:
+-- what one call charged has no intent on its row while nobody has its answer.
 -- Always one row. `waits`: there is such a transaction; otherwise nothing was written. `remembered`
 -- is false for an event that came before, and then nothing was written either. `woken`: the ids of
 -- those that are due now; their version stays, so a worker that is at one goes on.
@@ -362,6 +367,10 @@ ORDER BY asked.nth
 -- first one's transaction ends.
 WITH payment AS (
   SELECT txn_id FROM ledger.transactions WHERE provider_intent_id = $4::text AND provider = $1::text
+  UNION ALL
+  SELECT txn_id FROM ledger.transactions
+  WHERE txn_id = $5::uuid AND payment_id IS NULL
+    AND provider = $1::text AND provider_intent_id IS NULL
 ), waiting AS MATERIALIZED (
   SELECT txn_id FROM ledger.transactions
   WHERE settled_at IS NULL AND txn_id IN (

@@ -311,8 +311,9 @@ export function wakeDueIn(database: Database): WakeDue {
     });
   }, newsLimits);
   let sinceReap = 0;
-  const wake = async ({ provider, eventId, type, intentId }: ProviderEvent) => {
-    const [row] = await database.query<WakeRow>(sql.wakeDue, [provider, eventId, type, intentId]);
+  const wake = async ({ provider, eventId, type, intentId, paidFor }: ProviderEvent) => {
+    const told = [provider, eventId, type, intentId, paidFor ?? null];
+    const [row] = await database.query<WakeRow>(sql.wakeDue, told);
     const { waits, remembered, woken } = row!;
     if (!waits) return nothingWaits;
     if (!remembered) return { outcome: 'duplicate' } as const;

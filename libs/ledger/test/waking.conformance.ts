@@ -267,6 +267,21 @@ export function waking(open: Open): void {
     assert.deepEqual([outcomes[2], outcomes[0]], [woken, { ...woken, txnIds: [pending] }]);
   });
 
+  test('a payment that has no intent yet is woken by what says that it was paid, and by its own provider alone', async (context) => {
+    const { ledger, wakeDue, takeDue } = await open(context);
+    const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+    await ledger.post([pendingOf(payment)]);
+    const { txnId } = payment;
+    const told = { ...anEvent('pi_charged'), paidFor: txnId };
+    const nothing = { outcome: 'nothing-waits' };
+    assert.deepEqual(await wakeDue({ ...told, provider: 'giro' }), nothing);
+    assert.deepEqual(await wakeDue(anEvent('pi_charged', 'evt_2')), nothing);
+    assert.deepEqual(await wakeDue(told), { outcome: 'woken', txnIds: [txnId] });
+    assert.deepEqual(await wakeDue(told), { outcome: 'duplicate' });
+    const [due] = await takeDue({ limit: 10, leaseMs: hourMs });
+    assert.ok(due?.kind === 'payment' && due.payment.txnId === txnId);
+  });
+
   test('whoever is at work on a row goes on after it was woken', async (context) => {
     const store = await open(context);
     const { settle } = await aChargedCard(store, 'pi_1');

@@ -202,11 +202,10 @@ async function wake(
 type Seen = { txn_id: TxnId; state: string; amount: bigint | null; due_at: Date };
 
 /** The payment of an intent and what follows it. */
-async function rowsAbout(
-  tx: SpannerTransaction,
-  { intentId, provider }: ProviderEvent,
-): Promise<Seen[]> {
-  const [payment] = await tx.query<{ txn_id: TxnId }>(paymentSql, { intentId, provider });
+async function rowsAbout(tx: SpannerTransaction, event: ProviderEvent): Promise<Seen[]> {
+  const { intentId, provider } = event;
+  const [named] = await tx.query<{ txn_id: TxnId }>(paymentSql, { intentId, provider });
+  const payment = named ?? (await withoutIntent(tx, event));
   if (payment === undefined) return [];
   const refunds = await tx.read<{ txn_id: TxnId }>({
     table: 'transactions',
@@ -219,6 +218,17 @@ async function rowsAbout(
     columns: ['txn_id', 'state', 'amount', 'due_at'],
     keys: [payment, ...refunds].map(({ txn_id }) => [txn_id]),
   });
+}
+
+/** What one call charged has no intent on its row while nobody has its answer. */
+async function withoutIntent(
+  tx: SpannerTransaction,
+  { paidFor, provider }: ProviderEvent,
+): Promise<{ txn_id: TxnId } | undefined> {
+  if (paidFor === undefined) return undefined;
+  const row = await readTransaction(tx, paidFor);
+  const isIt = row?.kind === 'payment' && row.provider === provider;
+  return isIt && row.provider_intent_id === null ? { txn_id: paidFor } : undefined;
 }
 
 /** A refund counts only once it is reserved: before, nobody has asked the provider for it. */
