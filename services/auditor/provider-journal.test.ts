@@ -66,12 +66,19 @@ test('cards that were charged and given back are in the journal and the ledger, 
 });
 
 test('a charge whose intent nobody has stored yet is no drift while its payment is pending', async (context) => {
-  const { system, audit, charge } = await aCardSystem(context);
+  const { system, audit, charge, owner } = await aCardSystem(context);
   const payment = aPayment({ paymentMethod: 'pm_card_visa' });
   await system.accept(payment);
   await system.begin(payment);
-  await charge(payment);
-  assert.equal(driftOf(await audit())['charge-unfounded'], undefined);
+  const { intentId } = await charge(payment);
+  assert.deepEqual(driftOf(await audit(undefined, false)), {});
+  // Another one is stored: then the money is beside its payment.
+  await owner.query(
+    `UPDATE ledger.transactions SET provider = 'stripe', provider_intent_id = 'pi_another',
+       version = version + 1`,
+  );
+  const drift = driftOf(await audit(undefined, false));
+  assert.deepEqual(drift['payment-contradicts-provider'], [intentId]);
 });
 
 test('what the provider took or gave back beside the ledger is named', async (context) => {

@@ -470,7 +470,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Card payments beside the intent that they name, and intents that no payment names, of a window of
--- time: what each side says, as provider-pairs.ts has it. `is_left` to the workers is one that is
+-- time: what each side says, as provider-pairs.ts has it. An intent that one call made and charged
+-- may wait for whoever stores it, as long as its payment is pending and has no other. `is_left` to the workers is one that is
 -- pending and, as waiting_outside has it, waits for nobody else.
 CREATE FUNCTION provider_pairs(since timestamptz, until timestamptz)
 RETURNS TABLE (id text, provider text, pair text, is_left boolean, since timestamptz)
@@ -507,8 +508,11 @@ LANGUAGE sql STABLE AS $$
       SELECT FROM ledger.transactions
       WHERE transactions.txn_id = intents.txn_id
         AND transactions.kind = 'payment'
-        AND transactions.provider_intent_id = intents.id
-        AND transactions.provider = intents.provider
+        AND (
+          transactions.provider_intent_id = intents.id
+          OR transactions.provider_intent_id IS NULL AND transactions.state = 'pending'
+        )
+        AND coalesce(transactions.provider, intents.provider) = intents.provider
       OFFSET 0
     )
   )
