@@ -84,6 +84,13 @@ export function sortRefundError(
     const failure = failureOf('amount_exceeds_refundable', error.message);
     return { outcome: 'refused', failure };
   }
+  return sortErrorOfMaking(error);
+}
+
+/** Sorts an error of asking for something new, which no state of anything can forbid. */
+export function sortErrorOfMaking(
+  error: unknown,
+): Exclude<SortedError, { outcome: 'unexpected-state' }> {
   const sorted = sortError(error);
   return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
 }

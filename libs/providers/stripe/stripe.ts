@@ -18,7 +18,7 @@ import {
 } from '@triplock/provider';
 import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
 import { fromStripe, toCharge, toStripe } from './currencies.ts';
-import { isReplayed, sortError, unknownBecause } from './errors.ts';
+import { isReplayed, sortError, sortErrorOfMaking, unknownBecause } from './errors.ts';
 import { openIntentFinder } from './forgotten-intents.ts';
 import { listDisputes } from './disputes.ts';
 import { stripePackage } from './package.ts';
@@ -68,8 +68,7 @@ async function charge(stripe: Stripe, request: ChargeRequest): Promise<ChargeOut
     if (error instanceof StripeCardError && error.payment_intent !== undefined) {
       return madeBy(error.payment_intent, request, isReplayed(error.headers));
     }
-    const sorted = sortError(error);
-    const known = sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
+    const known = sortErrorOfMaking(error);
     // Under a key that is in use somebody else's call may be about to charge.
     const isInUse = error instanceof StripeIdempotencyError;
     return known.outcome === 'unknown' && isInUse ? { ...known, kept: false } : known;
@@ -115,8 +114,7 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
     if (isObjectId(intentId) && isAbout(intent, request)) return { outcome: 'created', intentId };
     return noIntent();
   } catch (error) {
-    const sorted = sortError(error);
-    return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
+    return sortErrorOfMaking(error);
   }
 }
 

@@ -171,7 +171,6 @@ async function claimKnownCold(
   { request, budget }: { request: ClaimRequest; budget: TimeBudget },
 ): Promise<ClaimOutcome | undefined> {
   const { recovery, questions, metrics } = gateway;
-  if (recovery.metCold.size === 0) return undefined;
   const epoch = recovery.recentEpoch(request);
   if (epoch === undefined) return undefined;
   metrics.metCold();

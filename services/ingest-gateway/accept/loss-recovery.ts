@@ -23,8 +23,6 @@ type MetCold = { marker: Required<BucketMarker>; untilMs: number };
 /** What is done when the claim store lost claims. */
 export type LossRecovery = Pick<Progress, 'untilPosted'> & {
   checkBarrier(ids: BarrierIds, cold: Cold): Promise<BarrierCheck>;
-  /** Buckets that were met cold after their loss was noted; empty as long as none was. */
-  readonly metCold: ReadonlyMap<number, MetCold>;
   /**
    * The epoch of a bucket that was cold a moment ago, where the ledger had caught up with all under
    * the record's key: what the ledger is asked after this counts in that epoch. Whether it is over
@@ -64,11 +62,11 @@ export function recoverLosses(stores: Stores): LossRecovery {
   const note = () => (noting ??= noteLoss(stores).finally(() => (noting = undefined)));
 
   const progress = watchProgress(stores.offsets);
+  /** Buckets, once their loss was noted. */
   const metCold = new Map<number, MetCold>();
   const expired = watchExpired(stores.offsets);
 
   return {
-    metCold,
     untilPosted: progress.untilPosted,
     expiredArePosted: (recordKey) => expired.arePosted(recordKey),
     async checkBarrier({ txnId, recordKey }, { epoch, barrier }) {

@@ -14,6 +14,7 @@ import {
   type IntentQuery,
   type IntentRequest,
   type Provider,
+  type Unknown,
 } from '@triplock/provider';
 import {
   authorize,
@@ -168,10 +169,21 @@ async function makeIntent(worker: WorkerAt, payment: Payment): Promise<MadeInten
     return isKnown ? createIntent(worker, requestOf(payment)) : findOrCreateIntent(worker, payment);
   }
   const way = wayOfCharging(payment.acceptedAt);
-  if (way === 'at once') return chargeAtOnce(worker, payment, charge);
-  const found = await findIntent(worker, payment);
-  if (found.outcome !== 'none') return found;
-  if (way === 'step by step') return createIntent(worker, requestOf(payment));
+  switch (way) {
+    case 'at once':
+      return chargeAtOnce(worker, payment, charge);
+    case 'not yet': {
+      const found = await findIntent(worker, payment);
+      return found.outcome === 'none' ? notYet() : found;
+    }
+    case 'step by step':
+      return findOrCreateIntent(worker, payment);
+    default:
+      return way satisfies never;
+  }
+}
+
+function notYet(): Unknown {
   const error = new Error('a call that was sent in time to charge it may yet arrive');
   return { outcome: 'unknown', error, kept: false, sent: false };
 }
