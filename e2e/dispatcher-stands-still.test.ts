@@ -93,8 +93,8 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
     [lost.map(({ bucket }) => bucket), lost.map(({ epoch }) => epoch), takenOver!.at],
   );
   assert.deepEqual(stale, []);
-  const copies = await copiesOf(ids);
-  assert.ok(copies.total > copies.events, 'nothing was published twice: the fault did not fire');
+  // The auditor counts copies as its own subscription brings them, later than the ledger's marks.
+  await eventually(() => publishedTwice(ids), within(60_000, 'the auditor to see an event twice'));
   await becomeFinalOnce(on, ids);
   for (const id of ids.slice(-20)) {
     const webhooks = await on.look.webhooks(id);
@@ -121,11 +121,10 @@ async function refusedMarks(): Promise<number> {
   return log.split('the lease was lost before the mark').length - 1;
 }
 
-async function copiesOf(ids: readonly string[]): Promise<{ events: number; total: number }> {
-  const [copies] = await on.look.database.query<{ events: number; total: number }>(
-    `SELECT count(*)::int AS events, sum(copies)::int AS total
-     FROM auditor.published WHERE txn_id = ANY($1::uuid[])`,
+async function publishedTwice(ids: readonly string[]): Promise<boolean> {
+  const twice = await on.look.database.query(
+    `SELECT FROM auditor.published WHERE txn_id = ANY($1::uuid[]) AND copies > 1 LIMIT 1`,
     [ids],
   );
-  return copies!;
+  return twice.length > 0;
 }
