@@ -1,5 +1,6 @@
 import type { Random } from '@triplock/runtime';
 import type { Faults, LatencyShape } from './faults.ts';
+import type { Limiters } from './limiters.ts';
 import { expireAuthorization } from './operations/captures.ts';
 import type { World } from './operations/operation.ts';
 import { settlePayment } from './operations/payment-attempts.ts';
@@ -42,6 +43,7 @@ export type Engine = {
   readonly store: Store;
   readonly clock: Clock;
   readonly faults: Faults;
+  readonly limiters: Limiters;
   readonly dials: Dials;
   readonly world: World;
   /** For latency and for the order of webhooks. */

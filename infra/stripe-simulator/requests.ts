@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { commitChange, type Engine } from './engine.ts';
 import { drawLatencyMs, type Fault } from './faults.ts';
+import type { LimitedReason } from './limiters.ts';
 import { cancelPaymentIntent, capturePaymentIntent } from './operations/captures.ts';
 import { confirmPaymentIntent } from './operations/confirmations.ts';
 import { closeDispute } from './operations/disputes.ts';
@@ -37,11 +38,18 @@ export type Outgoing = {
  */
 export async function performOperation(engine: Engine, incoming: Incoming): Promise<Outgoing> {
   const requestId = newId('req_', 14);
-  const fault = engine.faults.strike(incoming.operation.name);
-  const refused = fault && refusedBy(fault);
-  const answer = refused ?? (await throughKeys(engine, incoming, { requestId, fault }));
-  await engine.store.settled();
-  return { answer, requestId, ...(fault && { fault }) };
+  const { name } = incoming.operation;
+  const admission = engine.limiters.admit(name);
+  if (admission.outcome === 'limited') return { answer: rateLimited(admission), requestId };
+  try {
+    const fault = engine.faults.strike(name);
+    const refused = fault && refusedBy(fault);
+    const answer = refused ?? (await throughKeys(engine, incoming, { requestId, fault }));
+    await engine.store.settled();
+    return { answer, requestId, ...(fault && { fault }) };
+  } finally {
+    admission.ended();
+  }
 }
 
 type Passage = { readonly requestId: string; readonly fault: Fault | undefined };
@@ -133,7 +141,7 @@ export const operations: readonly Operation[] = [
 export function refusedBy(fault: Fault): Answer | undefined {
   switch (fault.fault) {
     case 'rate-limit':
-      return rateLimited(fault);
+      return rateLimited({ reason: 'global-rate', retryAfterSeconds: 1, ...fault });
     case 'lock-timeout':
       return lockTimeout();
     case 'unavailable':
@@ -152,11 +160,12 @@ export function refusedBy(fault: Fault): Answer | undefined {
   }
 }
 
-/** https://docs.stripe.com/rate-limits */
-function rateLimited({ retryAfterSeconds = 1 }: Fault): Answer {
+/** https://docs.stripe.com/rate-limits: `Retry-After` is sent by a fault alone. */
+function rateLimited(limited: { reason: LimitedReason; retryAfterSeconds?: number }): Answer {
+  const { reason, retryAfterSeconds } = limited;
   const headers = {
-    'retry-after': String(retryAfterSeconds),
-    'stripe-rate-limited-reason': 'global-rate',
+    'stripe-rate-limited-reason': reason,
+    ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
   };
   const message = 'Request rate limit exceeded. You can learn more about rate limits here.';
   return errorAnswer(

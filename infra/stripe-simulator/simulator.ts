@@ -11,6 +11,7 @@ import { addAuthenticationPage } from './control/customers.ts';
 import { addControlRoutes, addJournalRoute, addWebhookRoutes } from './control/routes.ts';
 import { createAlarm, createSettling, type Dials, type Engine } from './engine.ts';
 import { createFaults } from './faults.ts';
+import { createLimiters } from './limiters.ts';
 import { createClock, openStore } from './store/store.ts';
 import { createDelivering } from './webhooks.ts';
 
@@ -43,6 +44,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     clock,
     dials,
     faults: createFaults(options.seed),
+    limiters: createLimiters(),
     random: createRandom(options.seed),
     world: {
       account: store.account,

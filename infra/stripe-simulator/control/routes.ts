@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { createRandom } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
 import { type FaultOrder, faultKinds } from '../faults.ts';
+import type { Limits } from '../limiters.ts';
 import { operations } from '../requests.ts';
 import {
   type Dials,
@@ -16,6 +17,7 @@ import { addCustomerRoutes } from './customers.ts';
 
 const strict = { type: 'object', additionalProperties: false } as const;
 const milliseconds = { type: 'integer', minimum: 0, maximum: 86_400_000 } as const;
+const requests = { type: 'integer', minimum: 1, maximum: 100_000 } as const;
 
 /** What control requests may say. Anything else is a 400: a misspelt fault must not be no fault. */
 const schemas = {
@@ -43,6 +45,15 @@ const schemas = {
         required: ['medianMs', 'p99Ms'],
         properties: { medianMs: milliseconds, p99Ms: milliseconds },
       },
+    },
+  },
+  limits: {
+    ...strict,
+    properties: {
+      perSecond: requests,
+      perSecondOfEach: requests,
+      atOnce: requests,
+      atOnceOfEach: requests,
     },
   },
   clock: {
@@ -123,9 +134,19 @@ function addWorldRoutes(app: FastifyInstance, engine: Engine): void {
       return settingsOf(Object.assign(dials, body));
     },
   );
+  app.get('/_simulator/limits', () => limitsNow(engine));
+  app.put<{ Body: Limits }>(
+    '/_simulator/limits',
+    { schema: { body: schemas.limits } },
+    ({ body }) => {
+      engine.limiters.set(body);
+      return limitsNow(engine);
+    },
+  );
   app.post('/_simulator/reset', async () => {
     store.reset();
     engine.faults.clear();
+    engine.limiters.set({});
     await store.settled();
     return { outcome: 'done' };
   });
@@ -133,6 +154,10 @@ function addWorldRoutes(app: FastifyInstance, engine: Engine): void {
 
 function settingsOf({ latency, searchLagMs, settleAfterMs, authorizedForMs }: Dials) {
   return { latency, searchLagMs, settleAfterMs, authorizedForMs };
+}
+
+function limitsNow({ limiters }: Engine) {
+  return { limits: limiters.limits(), refused: limiters.refused() };
 }
 
 function clockNow({ clock }: Engine) {
@@ -146,6 +171,7 @@ function overview(engine: Engine) {
     clock: clockNow(engine),
     settings: settingsOf(engine.dials),
     webhooks: { ...webhooks, secret: undefined, undelivered: undelivered.size() },
+    limited: limitsNow(engine),
     faults: engine.faults.list(),
     objects: {
       payment_intents: account.paymentIntents.size(),
