@@ -1,5 +1,10 @@
 export { committedOffsets, endOffsets, havePassed } from './brokers.ts';
-export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
+export {
+  hasSimulator,
+  withProviderLatency,
+  withProviderLimit,
+  type ProviderLatency,
+} from './provider.ts';
 export { openShop } from './saga/shop.ts';
 export { askAdmin, sumSeries } from './services.ts';
 export { auditSystem, findSystem, openLedgerNow, type LedgerNow, type System } from './system.ts';

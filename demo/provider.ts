@@ -88,6 +88,29 @@ export async function withProviderLatency<Result>(
 }
 
 /**
+ * Has the provider take no more than so many calls a second while `work` goes on. Resolves with how
+ * many it turned away.
+ */
+export async function withProviderLimit<Result>(
+  system: System,
+  perSecond: number,
+  work: () => Promise<Result>,
+): Promise<{ result: Result; turnedAway: number }> {
+  type Limiters = { refused: Readonly<Record<string, number>> };
+  const turnedAway = ({ refused }: Limiters) =>
+    Object.values(refused).reduce((sum, count) => sum + count, 0);
+  const put = (body: object) => control<Limiters>(system, { method: 'PUT', path: '/limits', body });
+  const before = await put({ perSecond });
+  try {
+    const result = await work();
+    const after = await control<Limiters>(system, { method: 'GET', path: '/limits' });
+    return { result, turnedAway: turnedAway(after) - turnedAway(before) };
+  } finally {
+    await put({});
+  }
+}
+
+/**
  * Has a customer do what the bank asks for, on the bank's page. `not-asked`: the payment is final
  * at the provider, so there is nothing to do.
  */

@@ -12,7 +12,7 @@ export type Limits = {
 };
 
 /** What `Stripe-Rate-Limited-Reason` says of a 429. */
-export const limitedReasons = [
+const limitedReasons = [
   'global-rate',
   'endpoint-rate',
   'global-concurrency',

@@ -14,7 +14,7 @@ const unknown: CreateOutcome = {
 
 /** A provider that answers as asked, and the circuit breaker in front of it. */
 function aBreaker(limits = { unknownInARowMax: 3, openMs: 50 }) {
-  let answer: CreateOutcome = created;
+  let answer: CreateOutcome | Promise<CreateOutcome> = created;
   const createIntent = mock.fn(() => Promise.resolve(answer));
   const states: string[] = [];
   const breaker = openCircuitBreaker({ createIntent } as unknown as Provider, {
@@ -35,7 +35,7 @@ function aBreaker(limits = { unknownInARowMax: 3, openMs: 50 }) {
     ask: () => breaker.createIntent(request),
     callersMax: () => breaker.callersMax(),
     close: () => breaker.close(),
-    answers: (next: CreateOutcome) => (answer = next),
+    answers: (next: CreateOutcome | Promise<CreateOutcome>) => void (answer = next),
     sent: () => createIntent.mock.callCount(),
     states,
   };
@@ -73,8 +73,11 @@ test('who can wait is to wait while the circuit is open, one may try then, and a
   }
   assert.equal(callersMax(), 0);
   await eventually(async () => callersMax() === 1);
+  const held = Promise.withResolvers<CreateOutcome>();
+  answers(held.promise);
   const trying = ask();
-  assert.equal(callersMax(), 0);
+  await eventually(async () => callersMax() === 0);
+  held.resolve(unknown);
   assert.equal(await trying, unknown);
   assert.equal(callersMax(), 0);
   answers(created);

@@ -1,4 +1,5 @@
 import { inSpan } from '@triplock/runtime';
+import { openPace, type TooMany } from './pace.ts';
 import type { Provider, Unknown } from './provider.ts';
 
 /** A call of the provider by its name. */
@@ -16,18 +17,21 @@ export type CircuitBreakerLimits = {
   openMs: number;
   /** Called when calls stop being sent, and when they are again. */
   onState?: (state: 'open' | 'closed') => void;
-  /** Called after each call that was sent; `unknown`: whether it took effect is not known. */
-  onCall?: (
-    call: ProviderCall,
-    ended: { outcome: 'answered' | 'unknown'; seconds: number },
-  ) => void;
+  /** Called after each call that was sent. */
+  onCall?: (call: ProviderCall, ended: { outcome: CallOutcome; seconds: number }) => void;
 };
+
+/**
+ * What a call that was sent came to. `turned-away`: the provider had too many, and did nothing;
+ * `unknown`: whether it took effect is not known.
+ */
+export type CallOutcome = 'answered' | 'turned-away' | 'unknown';
 
 /** A provider behind a circuit breaker. */
 export type CircuitBreaker = Provider & {
   /**
    * How many callers may begin to ask it now, for those who can wait: none while the circuit is
-   * open, one when it is time to try, and any number when it is closed.
+   * open, one when it is time to try, and as many as have their turn soon when it is closed.
    */
   callersMax(): number;
   /** Sends no more calls, for good; calls under way go on. */
@@ -37,24 +41,29 @@ export type CircuitBreaker = Provider & {
 /** However long a provider asks to be left alone, it is asked again after this. */
 const openMsMax = 60_000;
 
+/** How long a call waits for its turn, and is sent again for being turned away. */
+const turnMs = 5_000;
+
 /** While another call tries nobody knows how long that takes. */
 const openMsWhileTrying = 50;
 
 /**
  * Sends a provider nothing while it is in trouble, nor as long as it asked to be left alone
- * (`Retry-After`). A call that was not sent is `unknown` like any other: whoever calls asks again
- * later, and nothing was spent on it.
+ * (`Retry-After`), and no more than it takes: a call that it turns away is sent again, the same,
+ * when its turn comes. A call that was not sent is `unknown` like any other: whoever calls asks
+ * again later, and nothing was spent on it.
  */
 export function openCircuitBreaker(
   provider: Provider,
   limits: CircuitBreakerLimits,
 ): CircuitBreaker {
   const circuit = openCircuit(limits);
+  const pace = openPace();
   let leftAloneUntil = 0;
   let closed = false;
   const leftAloneMs = () => leftAloneUntil - performance.now();
 
-  const send = async <Outcome extends { outcome: string }>(
+  const sendOnce = async <Outcome extends { outcome: string }>(
     name: ProviderCall,
     call: () => Promise<Outcome>,
   ): Promise<Outcome | Unknown> => {
@@ -67,15 +76,29 @@ export function openCircuitBreaker(
     }
     const startedMs = performance.now();
     // Whatever the package sends for one call, a second try after a reset too, is within this span.
-    const outcome = await inSpan({ name: `${limits.name ?? 'provider'} ${name}` }, () =>
+    const answer = await inSpan({ name: `${limits.name ?? 'provider'} ${name}` }, () =>
       answerOf(call),
     );
-    const isKnown = outcome.outcome !== 'unknown';
     const seconds = (performance.now() - startedMs) / 1_000;
-    limits.onCall?.(name, { outcome: isKnown ? 'answered' : 'unknown', seconds });
-    permit.ended(isKnown ? 'well' : 'trouble');
-    leftAloneUntil = Math.max(leftAloneUntil, askedToBeLeftAloneUntil(outcome));
-    return outcome;
+    const outcome = callOutcomeOf(answer);
+    limits.onCall?.(name, { outcome, seconds });
+    permit.ended(outcome === 'unknown' ? 'trouble' : 'well');
+    leftAloneUntil = Math.max(leftAloneUntil, askedToBeLeftAloneUntil(answer));
+    return answer;
+  };
+  const send = async <Outcome extends { outcome: string }>(
+    name: ProviderCall,
+    call: () => Promise<Outcome>,
+  ): Promise<Outcome | Unknown> => {
+    const deadlineMs = performance.now() + turnMs;
+    for (;;) {
+      const turn = await pace.turn(name, deadlineMs - performance.now());
+      if (turn.outcome === 'late') return unsent('the provider takes no more calls', turn.inMs);
+      const answer = await sendOnce(name, call);
+      const { tooMany }: Answer = answer;
+      turn.ended(tooMany);
+      if (tooMany === undefined || leftAloneMs() > 0) return answer;
+    }
   };
   const { charge, transactionOf } = provider;
   return {
@@ -93,7 +116,8 @@ export function openCircuitBreaker(
     findRefund: (request) => send('findRefund', () => provider.findRefund(request)),
     listRefunds: (intent) => send('listRefunds', () => provider.listRefunds(intent)),
     listDisputes: (query) => send('listDisputes', () => provider.listDisputes(query)),
-    callersMax: () => (closed || leftAloneMs() > 0 ? 0 : circuit.callersMax()),
+    callersMax: () =>
+      closed || leftAloneMs() > 0 ? 0 : Math.min(circuit.callersMax(), pace.callersMax(turnMs)),
     close: () => (closed = true),
   };
 }
@@ -106,8 +130,15 @@ async function answerOf<Outcome>(call: () => Promise<Outcome>): Promise<Outcome 
   }
 }
 
-function askedToBeLeftAloneUntil(outcome: { outcome: string; retryAfterMs?: number }): number {
-  const { retryAfterMs = 0 } = outcome;
+/** An answer as far as it says how the provider is. */
+type Answer = { outcome: string; tooMany?: TooMany; retryAfterMs?: number };
+
+function callOutcomeOf({ outcome, tooMany }: Answer): CallOutcome {
+  if (outcome !== 'unknown') return 'answered';
+  return tooMany === undefined ? 'unknown' : 'turned-away';
+}
+
+function askedToBeLeftAloneUntil({ retryAfterMs = 0 }: Answer): number {
   return performance.now() + Math.min(retryAfterMs, openMsMax);
 }
 

@@ -385,6 +385,7 @@ function unknownOutcomes(open: Open): void {
     await turnAway(7);
     const answer = await provider.createIntent(requestOf(methods.succeeds));
     assert.ok(answer.outcome === 'unknown' && answer.retryAfterMs === 7_000);
+    assert.deepEqual(answer.tooMany, { of: 'all', by: 'rate' });
   });
 }
 

@@ -1,3 +1,4 @@
+import type { TooMany } from './pace.ts';
 import type {
   Failure,
   IdempotencyKey,
@@ -95,6 +96,11 @@ export type Unknown = {
   readonly sent: boolean;
   /** When the provider wants to be asked again, milliseconds. */
   readonly retryAfterMs?: number;
+  /**
+   * The provider turned the call away because of a limit, before it looked at it: nothing came of
+   * it, and asked more slowly it takes the same call, by the same key.
+   */
+  readonly tooMany?: TooMany;
   /**
    * `true`: the call was refused for no fault of the payment, such as a wrong API key, and will be
    * until a person has mended that.

@@ -14,6 +14,7 @@ import {
   searchKnee,
 } from './judge.ts';
 import { judgeBehind, sendBehind, type BehindFigures } from './behind.ts';
+import { judgeCardLimit, sendBeyondLimit, type CardLimitFigures } from './card-limit.ts';
 import { judgePhases, sendPhases, type PhaseFigures, type PhaseSender } from './phases.ts';
 import { describeLoad, type LoadOptions } from './scenarios.ts';
 import {
@@ -72,7 +73,8 @@ export async function loadSystem(
     const latency = scenario.providerLatency;
     const sendHere = () => sendAll(options, { terminal, sendSome, drain, second, seconds, system });
     // The real Stripe is as slow as it is.
-    const { run, knee, phases, behind } = await (latency !== undefined && hasSimulator(system)
+    const { run, knee, phases, behind, cardLimit } = await (latency !== undefined &&
+    hasSimulator(system)
       ? withProviderLatency(system, latency, sendHere)
       : sendHere());
     terminal.note('waiting until all of it is delivered, then audit');
@@ -88,6 +90,7 @@ export async function loadSystem(
       ...judgeLevel({ level, rate, seconds, readings }),
       ...(phases ? judgePhases(phases) : []),
       ...(behind ? judgeBehind(behind) : []),
+      ...(cardLimit ? judgeCardLimit(cardLimit) : []),
       ...(history ? judgeHistory(history, run) : []),
     ];
     const { moments, ...rest } = run;
@@ -100,6 +103,7 @@ export async function loadSystem(
       ...(knee && { knee }),
       ...(phases && { phases }),
       ...(behind && { behind }),
+      ...(cardLimit && { cardLimit }),
       guards: grownGuards(before.guards, after.guards),
       audit: { ok: audit.ok, counts: audit.counts, drift: audit.drift },
       drainedAfterSeconds,
@@ -171,7 +175,13 @@ export async function loadElsewhere(
   };
 }
 
-type Sent = { run: K6Run; knee?: Knee; phases?: PhaseFigures[]; behind?: BehindFigures[] };
+type Sent = {
+  run: K6Run;
+  knee?: Knee;
+  phases?: PhaseFigures[];
+  behind?: BehindFigures[];
+  cardLimit?: CardLimitFigures;
+};
 
 type Ways = Omit<Tries, 'send'> & PhaseSender & { system?: System };
 
@@ -180,6 +190,10 @@ async function sendAll(options: LoadOptions, ways: Ways): Promise<Sent> {
   const { system, sendSome } = ways;
   if (scenario.phases && system) return sendPhases(system, options, ways);
   if (scenario.withoutWorkers && system) return sendBehind(system, { ...ways, rate });
+  const perSecond = scenario.providerLimit;
+  if (perSecond !== undefined && system) {
+    return sendBeyondLimit(system, { ...ways, rate, perSecond });
+  }
   const send = (at: number) => sendSome({ rate: at });
   return scenario.searchesKnee ? searchKnee(rate, { ...ways, send }) : { run: await send(rate) };
 }
@@ -240,6 +254,8 @@ export type LoadReport = {
   phases?: readonly PhaseFigures[];
   /** Of `behind`. */
   behind?: readonly BehindFigures[];
+  /** Of `card-limit`. */
+  cardLimit?: CardLimitFigures;
   /** What the guards caught during the run; absent where the system is elsewhere. */
   guards?: GuardCounts;
   /** Absent where the system is elsewhere. */

@@ -21,6 +21,8 @@ export type LoadScenario = {
   sends?(rate: number, seconds: number): string;
   /** Log-normal latency of the provider's simulator while it runs. */
   providerLatency?: ProviderLatency;
+  /** Calls a second that the provider's simulator takes while it runs. */
+  providerLimit?: number;
   /** It needs services that are set up for it, so it gets a system of its own. */
   settings?(rate: number): SettingsOfServices;
   /** Of each service, on the system of its own. */
@@ -88,6 +90,17 @@ export const loadScenarios: readonly LoadScenario[] = [
     rate: 10,
     seconds: 60,
     providerLatency: { medianMs: 250, p99Ms: 1_200 },
+  },
+  {
+    name: 'card-limit',
+    shows: 'cards at four times what the provider takes: they end at its rate, others soon',
+    script: 'card-limit.ts',
+    rate: 400,
+    seconds: 5,
+    sends: (rate, seconds) =>
+      `${rate} cards a second of one partner for ${seconds} s, and one a second of another`,
+    providerLimit: 100,
+    settings: () => ({}),
   },
   {
     name: 'refunds',

@@ -49,8 +49,9 @@ export const settings = {
   /** Transactions at each provider at once, for batches and resolver: as many connections. */
   CHARGES_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
   /**
-   * How long a batch waits for one of its charges before it goes on. Work that outlasts this goes
-   * on too, but after a crash it waits for the resolver, and not for a redelivery alone.
+   * How long a batch waits for one of its charges, and for its slot, before it goes on. Work that
+   * outlasts this goes on too, but after a crash it waits for the resolver, and not for a
+   * redelivery alone.
    */
   HAND_OVER_MS: withDefault(integer({ min: 0, max: 60_000 }), 1_000),
   /**

@@ -280,8 +280,8 @@ test('each call of the provider is there from the start, by what may be known of
   const { calls } = workerMetrics(createMetrics('test'));
   const { values } = await calls.get();
   const counts = values.filter(({ metricName }) => metricName?.endsWith('_count'));
-  // Answered or not known.
-  assert.equal(counts.length, providerNames.length * Object.keys(callLabels).length * 2);
+  // Answered, turned away, or not known.
+  assert.equal(counts.length, providerNames.length * Object.keys(callLabels).length * 3);
   assert.ok(counts.every(({ value }) => value === 0));
 });
 

@@ -32,7 +32,7 @@ import type { Worker, WorkerLimits } from './worker.ts';
 
 // A statement and its commit cost more than the few payments that come within this time.
 const postApartMs = 30;
-// A burst of cards waits for its slots: without one a card waits for the resolver, half a minute.
+// So long a crowd of one partner's cards holds back their partition.
 const slotWaitMs = 5_000;
 
 await runService(ledgerWorker, readConfig, async (config, service) => {

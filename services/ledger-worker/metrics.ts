@@ -1,6 +1,6 @@
 import type { WakeOutcome } from '@triplock/ledger';
 import { followUpKinds } from '@triplock/payments';
-import type { ProviderCall } from '@triplock/provider';
+import type { CallOutcome, ProviderCall } from '@triplock/provider';
 import { providerNames } from '@triplock/providers';
 import {
   Counter,
@@ -230,18 +230,20 @@ function providerMetrics(registry: Registry): ProviderMetrics {
   };
 }
 
+const callOutcomes: readonly CallOutcome[] = ['answered', 'turned-away', 'unknown'];
+
 /** Its buckets go up to the time after which a call is given up. */
 function callsHistogram(registry: Registry): ProviderMetrics['calls'] {
   const calls = new Histogram({
     name: 'triplock_worker_provider_call_seconds',
-    help: 'Duration of calls sent to a provider. unknown: whether it took effect is not known.',
+    help: 'Duration of calls sent to a provider. turned-away: it had too many; unknown: whether it took effect is not known.',
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     labelNames: ['provider', 'call', 'outcome'],
     registers: [registry],
   });
   for (const provider of providerNames) {
     for (const call of Object.values(callLabels)) {
-      for (const outcome of ['answered', 'unknown']) calls.zero({ provider, call, outcome });
+      for (const outcome of callOutcomes) calls.zero({ provider, call, outcome });
     }
   }
   return calls;

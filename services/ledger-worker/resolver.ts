@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { DueRows, DueTransaction } from '@triplock/ledger';
 import type { ProviderName, TxnId } from '@triplock/payments';
 import {
@@ -20,6 +21,8 @@ import type { AttemptOutcome, Worker } from './worker.ts';
 /** Of one pass, which reads each row. Until the lease ends no other resolver takes them. */
 const rowsMax = 64;
 const leaseMs = 15_000;
+/** While more are due than there are slots for, slots gather so long, to be filled by one look. */
+const looksApartMs = 100;
 
 /**
  * What a resolver takes: the rows that one provider is asked about, by its slots, or those that
@@ -87,8 +90,10 @@ export function resolverPass(worker: Worker, { rows, slots, callersMax }: Resolv
   const { takeDue } = worker;
   // One, as long as passes find nothing: they hold no slot that a batch may want.
   let expected = 1;
+  let lookedMs = 0;
 
   return async () => {
+    if (expected > 1) await delay(Math.max(0, lookedMs + looksApartMs - performance.now()));
     await slots.take('resolver');
     const wanted = Math.min(expected, callersMax());
     if (wanted === 0) {
@@ -96,6 +101,7 @@ export function resolverPass(worker: Worker, { rows, slots, callersMax }: Resolv
       return 0;
     }
     const held = 1 + slots.takeFree(wanted - 1);
+    lookedMs = performance.now();
     let due: DueTransaction[] = [];
     try {
       due = await takeDue({ limit: held, leaseMs, rows });

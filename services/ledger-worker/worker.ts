@@ -35,6 +35,8 @@ export type AskedProvider = {
   provider: CircuitBreaker;
   /** How many transactions are at it at once, for batches and the resolver together. */
   slots: Slots;
+  /** How much of each partner waits for a slot, for batches. */
+  queued: Map<string, number>;
   /** Of what is at it, what its batch did not wait for to the end. */
   outlasting: Set<Promise<unknown>>;
 };
@@ -56,9 +58,9 @@ export type WorkerAt = Worker & AskedProvider;
 export type WorkerLimits = {
   /** Payments of one statement. */
   postRowsMax: number;
-  /** How long a batch waits for a slot: what goes on without one is the resolver's, much later. */
+  /** How long a batch waits for a slot where very much does. */
   slotWaitMs: number;
-  /** How long it then waits for the end of its charge, which goes on without it. */
+  /** How long a batch waits for the end of its charge, which goes on without it. */
   handOverMs: number;
   /** How long a customer may take to authenticate, from the confirmation, by the ledger's clock. */
   actionExpiresMs: number;

@@ -174,7 +174,7 @@ export const guard2: Dashboard = {
         lines({
           title: 'Calls to providers',
           description:
-            'Calls that were sent. unknown: a time-out, a reset, a 5xx or an unreadable answer.',
+            'Calls that were sent. turned-away: beyond a limit; unknown: no answer, or one that says nothing.',
           unit: 'reqps',
           queries: [
             rate('triplock_worker_provider_call_seconds_count', { by: 'provider, call, outcome' }),

@@ -87,6 +87,7 @@ function sorted({ statusCode = 0, headers }: IncomingMessage, body: unknown): Ba
     kept: false,
     sent: true,
     ...(seconds > 0 && { retryAfterMs: seconds * 1_000 }),
+    ...(statusCode === 429 && { tooMany: { of: 'all', by: 'rate' } }),
     ...(isRefused && { untilMended: true }),
   };
 }

@@ -1,6 +1,6 @@
 import type { Failure } from '@triplock/payments';
 import type Stripe from 'stripe';
-import { failureOf, ProviderError, type Unknown } from '@triplock/provider';
+import { failureOf, ProviderError, type TooMany, type Unknown } from '@triplock/provider';
 import { stripePackage } from './package.ts';
 
 /** What an error of the official client says about the call that met it. */
@@ -102,6 +102,7 @@ export function unknownBecause(error: unknown): Unknown {
   }
   const { type, code, statusCode, requestId } = error;
   const retryAfterMs = retryAfterOf(error);
+  const tooMany = tooManyBy(error);
   return {
     outcome: 'unknown',
     // The client's own error carries the idempotency key, the intent and its secret.
@@ -109,6 +110,7 @@ export function unknownBecause(error: unknown): Unknown {
     kept: isKept(error),
     sent: true,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(tooMany === undefined ? {} : { tooMany }),
     ...(isUntilMended(error) ? { untilMended: true } : {}),
   };
 }
@@ -133,6 +135,23 @@ function isKept(error: StripeError): boolean {
 /** Whether an answer is what was kept under its key (docs.stripe.com/api/idempotent_requests). */
 export function isReplayed(headers: Readonly<Record<string, string>> | undefined): boolean {
   return headers?.['idempotent-replayed'] === 'true';
+}
+
+/**
+ * docs.stripe.com/rate-limits. A lock that was not had in time, and a limit of one object, are 429s
+ * too: the same call may come again, and no other one has to wait.
+ */
+function tooManyBy({ statusCode, code, headers }: StripeError): TooMany | undefined {
+  if (statusCode !== 429 || code === 'lock_timeout') return undefined;
+  const limits: Readonly<Record<string, TooMany>> = {
+    'global-rate': { of: 'all', by: 'rate' },
+    'global-concurrency': { of: 'all', by: 'concurrency' },
+    'endpoint-rate': { of: 'each', by: 'rate' },
+    'endpoint-concurrency': { of: 'each', by: 'concurrency' },
+  };
+  const reason = headers?.['stripe-rate-limited-reason'];
+  // A proxy's own limit names none.
+  return reason === undefined ? limits['global-rate'] : limits[reason];
 }
 
 /** RFC 9110, section 10.2.3; Stripe sends seconds. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ReservedFollowUp } from '@triplock/ledger';
+import { ownMs, type ReservedFollowUp } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import type { CreateOutcome, Unknown } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics, openSlots } from '@triplock/runtime';
@@ -35,6 +35,7 @@ function aWorker(handOverMs = 5_000, slotsMax = 1) {
     name: 'stripe',
     provider: { createIntent },
     slots: openSlots(slotsMax),
+    queued: new Map(),
     outlasting: new Set(),
   };
   const worker = {
@@ -46,15 +47,21 @@ function aWorker(handOverMs = 5_000, slotsMax = 1) {
     crashPoints: createCrashPoints(),
     logger,
   } as unknown as Worker;
-  const ask = (name: string, ...unknown: Pick<Unknown, 'sent' | 'retryAfterMs'>[]) => {
-    const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+  const ask = (name: string, ...unknown: Pick<Unknown, 'sent' | 'retryAfterMs'>[]) =>
+    askFor('acme', name, ...unknown);
+  const askFor = (
+    partner: string,
+    name: string,
+    ...unknown: Pick<Unknown, 'sent' | 'retryAfterMs'>[]
+  ) => {
+    const payment = aPayment({ partner, paymentMethod: 'pm_card_visa' });
     answers.set(payment.txnId, unknown);
     names.set(payment.txnId, name);
     payments.set(payment.txnId, payment);
     return finishForBatch(worker, { kind: 'payment', payment, traceparent, posted: 'now' });
   };
   const drain = async () => void (await Promise.all(worker.inFlight));
-  return { worker, at, ask, asked, answering, slots: at.slots, drain };
+  return { worker, at, ask, askFor, asked, answering, slots: at.slots, drain };
 }
 
 test('a provider that wants to be left alone for an hour has it, and no slot is kept for it', async () => {
@@ -112,13 +119,51 @@ test('the second try of a refund looks for what the first may have done before i
   assert.deepEqual(calls, ['ask', 'look', 'look']);
 });
 
-test('a batch that goes on before there is a slot has its work not begun', async () => {
+test('a batch that goes on before there is a slot has its work done when there is one', async () => {
   const { ask, asked, slots, drain } = aWorker(20);
   await slots.take();
   assert.equal(await ask('first'), 'handed-over');
   slots.release();
   await drain();
+  assert.deepEqual([asked, slots.free()], [['first'], 1]);
+});
+
+test('what has no slot until its row is about to be due is left to the resolver', async (context) => {
+  const { ask, asked, slots, drain } = aWorker(20);
+  await slots.take();
+  assert.equal(await ask('first'), 'handed-over');
+  const now = performance.now.bind(performance);
+  context.mock.method(performance, 'now', () => now() + ownMs);
+  slots.release();
+  await drain();
   assert.deepEqual([asked, slots.free()], [[], 1]);
+});
+
+test('partners have slots in turn, however much of another waits', async () => {
+  const { ask, askFor, asked, slots, drain } = aWorker(20);
+  await slots.take();
+  const crowd = ['1', '2', '3', '4'].map((name) => askFor('acme', name));
+  assert.deepEqual(await Promise.all([...crowd, askFor('globex', 'other')]), [
+    ...crowd.map(() => 'handed-over'),
+    'handed-over',
+  ]);
+  slots.release();
+  await drain();
+  assert.deepEqual(asked, ['1', 'other', '2', '3', '4']);
+  assert.equal(await ask('last'), 'declined');
+});
+
+test('where very much waits for slots a batch waits for one too, but for a partner of whom little does', async () => {
+  const { worker, askFor, slots, drain } = aWorker(0);
+  worker.limits.slotWaitMs = 300_000;
+  await slots.take();
+  const queued = Array.from({ length: 2_000 }, (_, n) => askFor('acme', `crowd ${n}`));
+  await Promise.all(queued);
+  const one = askFor('acme', 'one more');
+  assert.equal(await askFor('globex', 'other'), 'handed-over');
+  assert.equal(await Promise.race([one, Promise.resolve('waits')]), 'waits');
+  slots.release();
+  await Promise.all([one, drain()]);
 });
 
 test('behind a charge that outlasts its batch no batch waits, until it has ended', async () => {

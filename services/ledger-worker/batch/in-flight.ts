@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { UnpostableError, UnreadableRowError } from '@triplock/ledger';
+import { ownMs, UnpostableError, UnreadableRowError } from '@triplock/ledger';
 import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
 import type { FollowUpToDo } from '../kinds/follow-up.ts';
@@ -23,11 +23,11 @@ export type BatchOutcome =
   | FollowUpOutcomeName<'succeeded' | 'failed'>;
 
 /**
- * Where one piece of work is. Its batch waits while it is queued and while it is asking:
+ * Where one piece of work is. Its batch may go on at any stage but the last:
  *
  *     queued ──── a slot ────▶ asking ──── the outcome is known ────▶ ended
  *        │                       │                                      ▲
- *        │ the batch goes on     │ sent, and nobody knows what it did   │ known, or no rest
+ *        │ a slot, too late      │ sent, and nobody knows what it did   │ known, or no rest
  *        ▼                       ▼                                      │ is left
  *     dropped                 unclear ──────────────────────────────────┘
  *
@@ -36,11 +36,22 @@ export type BatchOutcome =
 type Stage = 'queued' | 'dropped' | 'asking' | 'unclear' | 'ended';
 
 /**
- * Charges a card, or does what follows a payment, for a batch that never waits long: up to
- * `slotWaitMs` for a slot, and then up to `handOverMs` for the end. A batch that has gone on leaves
- * its row pending; the work goes on in its slot, and the resolver does whatever a crash leaves of
- * it. For a provider that is left alone it waits as long, which holds back the partition and spends
- * no attempt.
+ * What has no slot by then is the resolver's, which takes its row when the poster's time for it is
+ * over.
+ */
+const queuedMsMax = ownMs - 2_000;
+
+/** So much waits for slots before batches wait too, and of a partner that has little so much. */
+const queuedMax = 2_000;
+const littleQueued = 100;
+
+/**
+ * Charges a card, or does what follows a payment, for a batch that never waits long: `handOverMs`
+ * for the end, or, where very much waits for a slot, `slotWaitMs` for one. A batch that has gone on
+ * leaves its row pending; the work goes on in its slot or its queue, and the resolver does whatever
+ * a crash leaves of it. Partners have slots in turn, so that the cards of one wait behind no crowd
+ * of another's. For a provider that is left alone it waits as long, which holds back the partition
+ * and spends no attempt.
  *
  * While work is under way that a batch did not wait for to the end, no other batch waits for one of
  * the same provider: one that is slow would hold back the book transfers behind each card.
@@ -51,14 +62,14 @@ export async function finishForBatch(anyone: Worker, work: InFlight): Promise<Ba
   const worker = workerFor(anyone, work);
   const { slotWaitMs, handOverMs } = worker.limits;
   const progress = openProgress();
+  const isCrowded = mayNotQueue(worker, work);
   const end = finishInSlot(worker, work, progress).finally(() => progress.moveTo('ended'));
   keepInFlight(worker, end);
-  await progress.leaves('queued', slotWaitMs);
-  if (progress.stage() === 'queued') {
-    progress.moveTo('dropped');
-    return 'handed-over';
-  }
-  await progress.leaves('asking', worker.outlasting.size === 0 ? handOverMs : 0);
+  const waitMs = worker.outlasting.size === 0 ? handOverMs : 0;
+  const startedMs = performance.now();
+  await progress.leaves('queued', isCrowded ? slotWaitMs : waitMs);
+  const leftMs = isCrowded ? waitMs : Math.max(0, waitMs - (performance.now() - startedMs));
+  await progress.leaves('asking', leftMs);
   if (progress.stage() === 'ended') return end;
   keepUntilEnd(worker.outlasting, end);
   // What it throws from here on is no news to the batch, and the row is due for another attempt.
@@ -112,14 +123,33 @@ async function finishInSlot(
   const { slots } = worker;
   // A report about its charge may have let it be due, and the resolver has it, or has finished it.
   const isOthersToo = work.kind === 'follow-up' && slots.free() === 0;
-  await slots.take('batch');
+  const queuedAtMs = performance.now();
+  await takeInTurn(worker, work);
   try {
-    if (progress.stage() === 'dropped') return 'handed-over';
+    if (performance.now() - queuedAtMs > queuedMsMax) {
+      progress.moveTo('dropped');
+      return 'handed-over';
+    }
     progress.moveTo('asking');
     return await attemptUntilKnown(worker, work, progress, isOthersToo);
   } finally {
     slots.release();
   }
+}
+
+function mayNotQueue({ queued }: WorkerAt, work: InFlight): boolean {
+  if ((queued.get(partnerOf(work)) ?? 0) < littleQueued) return false;
+  return [...queued.values()].reduce((sum, each) => sum + each, 0) >= queuedMax;
+}
+
+/** Takes a slot when it is the partner's turn. */
+async function takeInTurn({ slots, queued }: WorkerAt, work: InFlight): Promise<void> {
+  const partner = partnerOf(work);
+  queued.set(partner, (queued.get(partner) ?? 0) + 1);
+  await slots.take(`partner ${partner}`);
+  const left = queued.get(partner)! - 1;
+  if (left > 0) queued.set(partner, left);
+  else queued.delete(partner);
 }
 
 /**
@@ -159,7 +189,7 @@ async function attemptUntilKnown(
     if (restMs === undefined) return 'handed-over';
     slots.release();
     await delay(Math.max(restMs, retryAfterMs));
-    await slots.take('batch');
+    await takeInTurn(worker, work);
   }
 }
 
@@ -261,6 +291,10 @@ export function reportStillUnknown(
   worker.metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
   if (untilMended) reportStuck(worker, { txnId, because: 'refused', error });
   else worker.logger.warn({ err: error, txnId }, 'the outcome at the provider is unknown');
+}
+
+function partnerOf(work: InFlight) {
+  return work.kind === 'payment' ? work.payment.partnerId : work.followUp.partnerId;
 }
 
 function txnIdOf(work: InFlight) {
