@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { FollowUpKind, PaymentKind, TxnId } from '@triplock/payments';
+import type { FollowUpKind, PaymentKind, TransactionKind, TxnId } from '@triplock/payments';
 
 /** An answer of the gateway, body as the bytes' text. */
 export type Answer = {
@@ -32,6 +32,8 @@ export type Partner = {
   refund(paymentId: string, key: string, body: FollowUpBody, kind?: FollowUpKind): Promise<Answer>;
   /** GET /v1/payments/{id}. */
   read(id: string): Promise<Answer>;
+  /** GET /v1/keys/{kind}/{key}: what became of it. */
+  askAbout(kind: TransactionKind, key: string): Promise<Answer>;
 };
 
 /** What is needed to act as a partner. Requests go to one gateway after the other. */
@@ -65,6 +67,7 @@ export function openPartner({ id, apiKey, gateways }: PartnerAccess): Partner {
     refund: (paymentId, key, body, kind = 'refund') =>
       post(`/v1/payments/${paymentId}/${kind}s`, key, body),
     read: (paymentId) => ask(`/v1/payments/${paymentId}`),
+    askAbout: (kind, key) => ask(`/v1/keys/${kind}/${encodeURIComponent(key)}`),
   };
 }
 

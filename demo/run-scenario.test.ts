@@ -133,6 +133,7 @@ const failures = [
   'claims-forgotten',
   'claims-lost-in-a-card',
   'keys-race-claims-loss',
+  'was-it-paid',
   'kafka-replayed',
   'accepted-lost',
 ];

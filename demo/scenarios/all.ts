@@ -14,6 +14,7 @@ import { customersAct } from './customers.ts';
 import { dispatcherKilled, downstreamReplayed, redeliveredOutOfOrder } from './events.ts';
 import { kafkaReplayed, workerKilled } from './redelivery.ts';
 import { claimExpired, retry, twoAtOnce } from './retries.ts';
+import { wasItPaid } from './was-it-paid.ts';
 import { workerAsleep } from './worker-asleep.ts';
 
 /** Every scenario, in the order in which they teach. */
@@ -39,6 +40,7 @@ export const allScenarios: readonly Scenario[] = [
   claimsForgotten,
   claimsLostInACard,
   keysRaceClaimsLoss,
+  wasItPaid,
   kafkaReplayed,
   acceptedLost,
 ];
