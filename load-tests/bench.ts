@@ -14,10 +14,10 @@ import {
 import { renderConsoleCosts, runConsoleCosts } from './bench/console-costs.ts';
 import { renderCold, runCold } from './bench/cold.ts';
 import { countAll, renderCounts } from './bench/counts-guard.ts';
-import { type BenchOptions, measuredServices, readBenchOptions } from './bench/measurements.ts';
+import { type BenchOptions, readBenchOptions } from './bench/measurements.ts';
 import { renderPlans, runPlans } from './bench/plans.ts';
-import { profiledSettings } from './bench/runs.ts';
 import { measure, measureOwn } from './bench/schedule.ts';
+import { benchSettings, noTracing } from './bench/settings.ts';
 import { type BenchReport, markdownOf, renderTables, tablesOf } from './bench/sheet.ts';
 import { withTracing } from './bench/stand-ins.ts';
 import { type Listening, describeRig, onOwnSystem, onRunningSystem } from './systems.ts';
@@ -105,8 +105,6 @@ function writePage(file: string, report: BenchReport): void {
   writeFileSync(file, [before, marks[0], '\n\n', figures, '\n', marks[1], after].join(''));
 }
 
-const noTracing = { OTEL_SDK_DISABLED: 'true' };
-
 /** An auditor that audits only when it is asked. */
 const atSizeSettings = () => {
   return { ...benchSettings(undefined, noTracing), auditor: { AUDIT_EVERY_MS: '86400000' } };
@@ -184,32 +182,6 @@ async function backlogs(listening: Listening, options: BenchOptions, count: numb
   }
   const report = { ok: outages.every(({ ok }) => ok), rig, outages };
   conclude(terminal, report, renderBacklogs(report));
-}
-
-/**
- * As production would have it, but for the rates of one partner and one host, which here are those
- * of all.
- */
-function benchSettings(
-  profile: string | undefined,
-  tracing: SettingsOfServices[string],
-): SettingsOfServices {
-  const profiled = profile === undefined ? {} : profiledSettings;
-  const each = Object.fromEntries(measuredServices.map((name) => [name, profiled] as const));
-  return {
-    ...each,
-    all: { LOG_LEVEL: 'info', ...tracing },
-    'ingest-gateway': {
-      ...profiled,
-      RATE_LIMIT_PER_SECOND: '1000000',
-      RATE_LIMIT_BURST: '1000000',
-    },
-    'partner-notifier': {
-      ...profiled,
-      WEBHOOKS_PER_PARTNER_PER_SECOND: '1000000',
-      WEBHOOKS_PER_HOST_PER_SECOND: '1000000',
-    },
-  };
 }
 
 await runCommand({

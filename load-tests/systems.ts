@@ -23,7 +23,7 @@ export type Listening = { terminal: Terminal; signal: AbortSignal };
 
 /** A system for one command alone; its home is named after that. */
 export type OwnSystem = Listening & {
-  name: 'bench' | 'load' | 'compared';
+  name: 'bench' | 'load' | 'compared' | 'capacity';
   settings: SettingsOfServices;
   /** Of each service; 1 by default. */
   replicas?: number | undefined;
@@ -80,7 +80,7 @@ export async function onOwnSystem<Result>(
       return await onRunningSystem(home, listening, (system) =>
         work(system, async (names) => {
           const except = declarations.map((each) => each.name).filter(isNotIn(names));
-          for (const each of except) await stopService(home, each);
+          for (const each of except) await stopService(home, each, replicas);
           system.endpoints = await launcher.bringUp({ ...wanted, except });
         }),
       );
@@ -99,9 +99,14 @@ export async function onOwnSystem<Result>(
 
 const isNotIn = (names: readonly string[]) => (name: string) => !names.includes(name);
 
-async function stopService(home: string, service: string): Promise<void> {
-  const target = { home, name: `${service}-1` };
-  if ((await runOf(target)) !== undefined) await stopProcess(target);
+async function stopService(home: string, service: string, replicas: number): Promise<void> {
+  const targets = Array.from({ length: replicas }, (_, n) => ({
+    home,
+    name: `${service}-${n + 1}`,
+  }));
+  for (const target of targets) {
+    if ((await runOf(target)) !== undefined) await stopProcess(target);
+  }
 }
 
 /** Has the server load pg_stat_statements, where it came with it: it takes another start. */

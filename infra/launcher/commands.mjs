@@ -26,6 +26,7 @@ export const commands = {
   'give-back': [operators, 'gives back money of a payment that has ended without it'],
   load: ['load-tests/load.ts', 'loads the system with k6, and audits it'],
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
+  capacity: ['load-tests/capacity.ts', 'says how many of everything a rate takes'],
   compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],
   generate: ['infra/generators/generate.ts', 'writes what is made from other files'],
   new: [

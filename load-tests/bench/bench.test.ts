@@ -259,7 +259,7 @@ test('the page gets the same tables as Markdown', () => {
 
 const nothingYet: CountReading = {
   redis: { scripts: 0, reads: 0, bytes: 0 },
-  kafka: { batches: 0, records: 0 },
+  kafka: { batches: 0, records: 0, bytes: 0 },
   statements: [],
   walBytes: 0,
 };

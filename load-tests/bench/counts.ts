@@ -19,8 +19,8 @@ export type RoleCounts = {
 export type ServerCounts = {
   /** Scripts that the claim store ran, reads of its sockets (trips), and bytes that it holds. */
   redis: { scripts: number; reads: number; bytes: number };
-  /** Batches in the log of the topic of accepted payments, and records in them. */
-  kafka: { batches: number; records: number };
+  /** Batches in the log of the topic of accepted payments, records in them, and their bytes. */
+  kafka: { batches: number; records: number; bytes: number };
   /** By role, without `triplock_`; empty where the server has no pg_stat_statements. */
   roles: Readonly<Record<string, RoleCounts>>;
   /** All of the write-ahead log. */
@@ -134,7 +134,7 @@ const countAt = 57;
 /** Reads the heads of a topic's batches from the broker's files, each once. */
 function openLogReader(folder: string, topic: string) {
   const positions = new Map<string, number>();
-  const counts = { batches: 0, records: 0 };
+  const counts = { batches: 0, records: 0, bytes: 0 };
   const head = Buffer.alloc(countAt + 4);
   const readFile = (path: string) => {
     const file = openSync(path, 'r');
@@ -145,6 +145,7 @@ function openLogReader(folder: string, topic: string) {
         if (length === 0) break; // The broker has made the file larger than what is in it.
         position += lengthAt + 4 + length;
         counts.batches += 1;
+        counts.bytes += lengthAt + 4 + length;
         counts.records += head.readInt32BE(countAt);
       }
       positions.set(path, position);

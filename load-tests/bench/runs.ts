@@ -78,7 +78,14 @@ export type Run = {
 export type EmptyPostRun = { load: LoadReport; cpuMicros: number };
 
 /** A stage that drains a backlog with the later ones stopped; the gateway, that makes one. */
-export type StageRun = { perSecond: number; of: number; cpu: Cpu; counts?: ServerCounts };
+export type StageRun = {
+  perSecond: number;
+  of: number;
+  cpu: Cpu;
+  counts?: ServerCounts;
+  /** How often it was looked at while it was at work on what the figures are of. */
+  looks?: number;
+};
 
 /** What a load differs in from the closed loop of book transfers that the options say. */
 export type Wanted = { seconds?: number; rate?: number; cards?: true };
@@ -167,6 +174,7 @@ export async function drainStage(
   const [first, last] = windowOf(looks, count);
   const done = Math.max(1, last.done - first.done);
   return {
+    looks: looks.filter(({ atMs }) => atMs > first.atMs && atMs <= last.atMs).length,
     perSecond: (done * 1_000) / (last.atMs - first.atMs),
     of: count,
     cpu: perPayment(cpuBetween(first.cpu, last.cpu), done),
