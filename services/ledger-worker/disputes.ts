@@ -44,8 +44,8 @@ export async function noteDispute(
 }
 
 /**
- * No row names its intent. Where that was made and charged by one call, its payment may be pending
- * and wait for whoever stores it.
+ * No row named its intent. Where that was made and charged by one call, its payment may be pending
+ * and wait for whoever stores it, or have been stored since.
  *
  * @throws then, and where the provider does not say whose it is.
  */
@@ -63,6 +63,8 @@ async function requireStored(
   const payment = await withinLimits(ledger.find(txnId));
   const mayStoreIt = payment?.state === 'pending' && payment.provider === undefined;
   if (mayStoreIt) throw new Error(`payment ${txnId} is disputed, and its intent not stored yet`);
+  const isStored = payment?.provider?.intentId === intentId;
+  if (isStored) throw new Error(`payment ${txnId} is disputed, and its intent only just stored`);
 }
 
 /** What is asked while a provider waits for its answer. */

@@ -11,8 +11,10 @@ import {
   eventually,
   type TestStripe,
 } from '@triplock/testing';
+import { noteDispute } from './disputes.ts';
 import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
 import { bodyBytesMax, connectionLimits, graceMs } from './provider-reports.ts';
+import { workerAt } from './providers.ts';
 import { aWebhook, receivingAt, serve } from './test/at-stripe.ts';
 import { providersWith, recordOf, refundRecordOf } from './test/pipeline.ts';
 import type { Worker } from './worker.ts';
@@ -149,6 +151,27 @@ test('a dispute that comes before anybody has stored its intent is heard of agai
   assert.deepEqual(told, [{ dispute: id }]);
   assert.equal(counted().disputed, 1);
   assert.ok(counted()['nothing-waits']! > 0);
+});
+
+test('a dispute whose intent is stored while Stripe is asked whose it is, is heard of again', async (context) => {
+  const { append, crashPoints, becomes, worker } = await aReceiver(context);
+  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_visa' });
+  crashPoints.arm({ name: 'worker.charged', action: { do: 'pause', pauseMs: 1_000 } });
+  await append(recordOf(payment));
+  await eventually(async () => crashPoints.hits()['worker.charged'] === 1);
+  const { provider } = workerAt(worker, 'stripe');
+  const transactionOf: typeof provider.transactionOf = async (intentId) => {
+    await becomes(payment.txnId, 'succeeded');
+    return provider.transactionOf!(intentId);
+  };
+  const providers = providersWith({ stripe: { ...provider, transactionOf } });
+  const asked = workerAt({ ...worker, providers }, 'stripe');
+  const listed = await provider.findIntent({ ...payment, money: payment.details.money });
+  assert.ok(listed.outcome === 'found');
+  const about = { disputeId: 'dp_1', amount: 250n, currency: 'EUR', reason: 'fraudulent' };
+  const note = () => noteDispute(asked, { intentId: listed.intentId, ...about });
+  await assert.rejects(note, /is disputed/);
+  assert.equal(await note(), 'disputed');
 });
 
 test('a worker that fails once a dispute is noted hears of it again, and has told of it once', async (context) => {
