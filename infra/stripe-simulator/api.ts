@@ -19,6 +19,9 @@ const form = 'application/x-www-form-urlencoded';
 export function addApiRoutes(app: FastifyInstance, engine: Engine): void {
   // Bodies are Stripe's brackets: they stay text until the parser of that syntax reads them.
   app.removeAllContentTypeParsers();
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.header('date', new Date(engine.clock.now()).toUTCString());
+  });
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const status = error.statusCode ?? 500;

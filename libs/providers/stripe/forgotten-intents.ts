@@ -1,9 +1,10 @@
-import { openSlots } from '@triplock/runtime';
+import { openSlots, shareReads } from '@triplock/runtime';
 import type Stripe from 'stripe';
 import {
   callersKnownMs,
   chargedByThenMs,
   isObjectId,
+  nextPage,
   type ForgottenCharge,
   type FoundIntent,
 } from '@triplock/provider';
@@ -25,15 +26,16 @@ type Slice = ReadonlyMap<string, readonly string[]>;
  * (docs.stripe.com/search#data-freshness). A list can be filtered by `created` in whole seconds and
  * has up to 100 a page (docs.stripe.com/api/payment_intents/list).
  *
- * A restore sets many rows back at once, so what was listed is shared. A slice of time that is over
- * for ten minutes gets no new intent and is listed once. One is listed at a time, so that charges
- * keep most of Stripe's rate limit; a charge is found in its first slice, as a rule, and one that
- * has no intent waits until all were listed.
+ * A restore sets many rows back at once, and a bad minute of Stripe's leaves many charges unknown,
+ * so what was listed is shared. A slice of time that is over for ten minutes by Stripe's clock gets
+ * no new intent and is listed once. What follows it is listed anew by one list for all that wait
+ * for it. One is listed at a time, so that charges keep most of Stripe's rate limit; a charge is
+ * found in its first slice, as a rule, and one that has no intent waits until all were listed.
  */
 export function openIntentFinder(
   stripe: Stripe,
 ): (charge: ForgottenCharge) => Promise<FoundIntent> {
-  const sliceAt = openSlices(stripe);
+  const { sliceAt, openSince } = openSlices(stripe);
   return async (charge) => {
     try {
       const { from, until, openFrom } = timesOf(charge.acceptedAt.getTime(), Date.now());
@@ -42,9 +44,7 @@ export function openIntentFinder(
       for (let at = from; at < Math.min(until, openFrom); at += sliceSeconds) {
         slices.push(await sliceAt(at));
       }
-      if (until > openFrom) {
-        slices.push(await listSince(stripe, { gte: Math.min(from, openFrom) }));
-      }
+      if (until > openFrom) slices.push(await openSince(openFrom));
       return await choose(
         stripe,
         charge,
@@ -75,7 +75,14 @@ function timesOf(acceptedMs: number, nowMs: number) {
   };
 }
 
-function openSlices(stripe: Stripe): (at: number) => Promise<Slice> {
+type Slices = {
+  /** The slice that begins at a time. */
+  sliceAt(at: number): Promise<Slice>;
+  /** All since a time, as of a moment after this was called. */
+  openSince(at: number): Promise<Slice>;
+};
+
+function openSlices(stripe: Stripe): Slices {
   const turn = openSlots(1);
   /** In the order in which they were last asked for. */
   const remembered = new Map<number, Slice>();
@@ -90,34 +97,57 @@ function openSlices(stripe: Stripe): (at: number) => Promise<Slice> {
       size -= freed;
     }
   };
-  return async (at) => {
+  const inTurn = async (list: () => Promise<Slice>): Promise<Slice> => {
     await turn.take();
     try {
-      const known = remembered.get(at);
-      if (known !== undefined) {
-        remembered.delete(at);
-        remembered.set(at, known);
-        return known;
-      }
-      const slice = await listSince(stripe, { gte: at, lt: at + sliceSeconds });
-      remember(at, slice);
-      return slice;
+      return await list();
     } finally {
       turn.release();
     }
   };
+  const sliceAt = async (at: number): Promise<Slice> => {
+    const known = remembered.get(at);
+    if (known !== undefined) {
+      remembered.delete(at);
+      remembered.set(at, known);
+      return known;
+    }
+    const { slice, asOf } = await listCreated(stripe, { gte: at, lt: at + sliceSeconds });
+    // By a clock of ours that is ahead of Stripe's it may be over, and get more intents.
+    if (asOf >= at + 2 * sliceSeconds) remember(at, slice);
+    return slice;
+  };
+  return {
+    sliceAt: (at) => inTurn(() => sliceAt(at)),
+    openSince: shareReads((at: number) =>
+      inTurn(async () => (await listCreated(stripe, { gte: at })).slice),
+    ),
+  };
 }
 
-async function listSince(stripe: Stripe, created: { gte: number; lt?: number }): Promise<Slice> {
+/** What was created in a time, and when Stripe began to list it, Unix seconds by its own clock. */
+async function listCreated(
+  stripe: Stripe,
+  created: { gte: number; lt?: number },
+): Promise<{ slice: Slice; asOf: number }> {
   const slice = new Map<string, string[]>();
-  for await (const { id, metadata } of stripe.paymentIntents.list({ created, limit: 100 })) {
-    const txnId = metadata['txn_id'];
-    if (txnId === undefined) continue;
-    const ids = slice.get(txnId);
-    if (ids === undefined) slice.set(txnId, [id]);
-    else ids.push(id);
-  }
-  return slice;
+  let asOf: number | undefined;
+  let after: string | undefined;
+  do {
+    const from = after === undefined ? {} : { starting_after: after };
+    const page = await stripe.paymentIntents.list({ created, limit: 100, ...from });
+    // Of an answer without a date nothing is over.
+    asOf ??= Date.parse(page.lastResponse.headers['date'] ?? '') / 1_000;
+    for (const { id, metadata } of page.data) {
+      const txnId = metadata['txn_id'];
+      if (txnId === undefined) continue;
+      const ids = slice.get(txnId);
+      if (ids === undefined) slice.set(txnId, [id]);
+      else ids.push(id);
+    }
+    after = nextPage({ after, more: page.has_more, last: page.data.at(-1)?.id });
+  } while (after !== undefined);
+  return { slice, asOf };
 }
 
 /**

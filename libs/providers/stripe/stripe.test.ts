@@ -172,3 +172,38 @@ test('a list that cannot be read to its end leaves it unknown whether there is a
   assert.equal((await provider.findIntent(charge)).outcome, 'unknown');
   assert.deepEqual(await provider.findIntent(charge), { outcome: 'found', intentId });
 });
+
+/** How many pages of intents Stripe is asked for while `look` is under way. */
+async function pagesOf(look: () => Promise<unknown>): Promise<number> {
+  const counting = { fault: 'slow', operation: 'payment_intents.list', delayMs: 0 };
+  const { id } = await simulator.control<{ id: string }>('POST', '/faults', counting);
+  await look();
+  type Counted = { faults: { id: string; hits: number }[] };
+  const { faults } = await simulator.control<Counted>('GET', '/faults');
+  await simulator.control('DELETE', `/faults/${id}`);
+  return faults.find((each) => each.id === id)!.hits;
+}
+
+test('what many young charges look for at once is listed once, and of what is over nothing is listed again', async () => {
+  const { provider, hoursAgo } = await anOldCharge();
+  await hoursAgo(0.75);
+  for (let n = 0; n < 201; n += 1) await provider.createIntent(requestOf('pm_card_visa'));
+  await hoursAgo(0);
+  const look = () => provider.findIntent({ ...requestOf('pm_card_visa'), acceptedAt: new Date() });
+  await look();
+  // One more where ten minutes are over meanwhile.
+  assert.ok((await pagesOf(look)) <= 2);
+  // Those that come while the first one's list is under way share the next.
+  assert.ok((await pagesOf(() => Promise.all(Array.from({ length: 50 }, look)))) <= 3);
+});
+
+test('what is over by a clock that is ahead of Stripe’s is listed again, as more was made since', async () => {
+  const { provider, request, hoursAgo } = await anOldCharge();
+  const charge = { ...request, acceptedAt: new Date() };
+  await hoursAgo(0.6);
+  assert.deepEqual(await provider.findIntent(charge), { outcome: 'none' });
+  const made = await provider.charge!(request);
+  assert.ok(made.outcome === 'made');
+  const { intentId } = made;
+  assert.deepEqual(await provider.findIntent(charge), { outcome: 'found', intentId });
+});
