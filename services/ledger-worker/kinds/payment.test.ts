@@ -352,6 +352,22 @@ test('while a call that was sent in time may arrive no other charges the payment
   await chargedOnce(payment);
 });
 
+test('a backlog of half a day is looked for once each as its records come, and holds up no batch', async (context) => {
+  const { work, append, rowOf } = await aCharging(context);
+  const asked: string[] = [];
+  const worker = work(10_000, aProvider(stripe, { onCall: (call) => asked.push(call) }));
+  const payments = Array.from({ length: 20 }, () => ({
+    ...aCard(),
+    acceptedAt: new Date(Date.now() - 12.5 * 3_600_000),
+  }));
+  await Promise.all(payments.map((each) => append(recordOf(each))));
+  await worker.allCommitted();
+  assert.deepEqual(outcomesOf(worker), { 'handed-over': 20 });
+  assert.deepEqual(new Set(asked), new Set(['findIntent']));
+  assert.equal(asked.length, 20);
+  assert.equal((await rowOf(payments[0]!))?.provider_intent_id, null);
+});
+
 test('two workers that charge one payment at once charge it once, and leave no intent to confirm', async (context) => {
   const { work, append, chargedOnce, provided, letTimePass } = await aCharging(context);
   const payment = aCard();

@@ -2,6 +2,7 @@ import type { NextAction } from '@triplock/contracts';
 import type { AwaitCustomerRequest } from '@triplock/ledger';
 import { isFinal, type Failure, type Payment } from '@triplock/payments';
 import {
+  chargedByThenMs,
   mayBeForgotten,
   nextAttempt,
   wayOfCharging,
@@ -174,7 +175,7 @@ async function makeIntent(worker: WorkerAt, payment: Payment): Promise<MadeInten
       return chargeAtOnce(worker, payment, charge);
     case 'not yet': {
       const found = await findIntent(worker, payment);
-      return found.outcome === 'none' ? notYet() : found;
+      return found.outcome === 'none' ? notYet(payment) : found;
     }
     case 'step by step':
       return findOrCreateIntent(worker, payment);
@@ -183,9 +184,11 @@ async function makeIntent(worker: WorkerAt, payment: Payment): Promise<MadeInten
   }
 }
 
-function notYet(): Unknown {
+/** No batch waits for that: the resolver looks for what a late call has made. */
+function notYet({ acceptedAt }: Payment): Unknown {
   const error = new Error('a call that was sent in time to charge it may yet arrive');
-  return { outcome: 'unknown', error, kept: false, sent: false };
+  const retryAfterMs = Math.max(0, +acceptedAt + chargedByThenMs - Date.now());
+  return { outcome: 'unknown', error, kept: false, sent: false, retryAfterMs };
 }
 
 /**
