@@ -133,12 +133,13 @@ export type CreateOutcome =
 /**
  * What charging in one call came to. `made`: an intent that was confirmed with it; `seen` is how
  * far that came, absent where the answer is of an earlier moment, so that the intent has to be
- * read. `refused`: nothing was made.
+ * read. `refused`: nothing was made. `keyTaken`: a call of other parameters has the caller's key, as
+ * another version's may, and what it makes is to be looked for.
  */
 export type ChargeOutcome =
   | { outcome: 'made'; intentId: string; seen?: IntentOutcome }
   | { outcome: 'refused'; failure: Failure }
-  | Unknown;
+  | (Unknown & { readonly keyTaken?: true });
 
 /** What looking for a charge's intent came to. */
 export type FoundIntent = { outcome: 'found'; intentId: string } | { outcome: 'none' } | Unknown;

@@ -69,9 +69,10 @@ async function charge(stripe: Stripe, request: ChargeRequest): Promise<ChargeOut
       return madeBy(error.payment_intent, request, isReplayed(error.headers));
     }
     const known = sortErrorOfMaking(error);
-    // Under a key that is in use somebody else's call may be about to charge.
-    const isInUse = error instanceof StripeIdempotencyError;
-    return known.outcome === 'unknown' && isInUse ? { ...known, kept: false } : known;
+    const isOthers = error instanceof StripeIdempotencyError;
+    if (known.outcome !== 'unknown' || !isOthers) return known;
+    // Somebody else's call has the key, and may be about to charge.
+    return { ...known, kept: false, ...(error.statusCode === 400 && { keyTaken: true }) };
   }
 }
 

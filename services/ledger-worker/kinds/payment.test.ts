@@ -227,6 +227,26 @@ test('what another version confirmed by other parameters under the same key is s
   assert.deepEqual(refused, ['unknown']);
 });
 
+test('what another version charged by other parameters under the same key is found, and charged once', async (context) => {
+  const { work, append, rowOf, chargedOnce } = await aCharging(context);
+  const provider = aProvider(stripe);
+  const answers: object[] = [];
+  const charge: typeof provider.charge = async (request) => {
+    const others = { ...request, returnUrl: 'https://shop.example/' };
+    if (answers.length === 0) await provider.charge!(others);
+    const answer = await provider.charge!(request);
+    answers.push(answer);
+    return answer;
+  };
+  const worker = work(10_000, { ...provider, charge });
+  const payment = aCard();
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await eventually(async () => (await rowOf(payment))?.state === 'succeeded');
+  await chargedOnce(payment);
+  assert.equal(answers.length, 1);
+});
+
 test('a worker that slept for 25 hours between storing an intent and confirming it charges once', async (context) => {
   const { work, append, letTimePass, chargedOnce, rowOf } = await aCharging(context);
   const worker = work(10_000, stepByStep(aProvider(stripe)));

@@ -194,7 +194,8 @@ function notYet({ acceptedAt }: Payment): Unknown {
 /**
  * An answer that was lost is given again under the same key, when the payment is due again. One
  * that is kept says that the call came to its end: then the intent that it made is there to be
- * found, or it made none.
+ * found, or it made none. Of a call by other parameters nobody knows whether it did, so nothing else
+ * is made until it is found.
  */
 async function chargeAtOnce(
   worker: WorkerAt,
@@ -202,7 +203,11 @@ async function chargeAtOnce(
   charge: NonNullable<Provider['charge']>,
 ): Promise<MadeIntent> {
   const answer = await charge(requestOf(payment));
-  return answer.outcome === 'unknown' && answer.kept ? findOrCreateIntent(worker, payment) : answer;
+  if (answer.outcome !== 'unknown') return answer;
+  if (answer.kept) return findOrCreateIntent(worker, payment);
+  if (answer.keyTaken !== true) return answer;
+  const found = await findIntent(worker, payment);
+  return found.outcome === 'none' ? answer : found;
 }
 
 async function findOrCreateIntent(worker: WorkerAt, payment: Payment): Promise<MadeIntent> {
