@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import { aPayment } from '@triplock/testing';
 import type { JournalKind, JournalRow, ProviderJournal } from './provider-journal.ts';
 import type {
+  ChargeOutcome,
   ConfirmRequest,
   CreateOutcome,
   IntentOutcome,
@@ -280,6 +281,25 @@ function chargesAtOnce(open: Open): void {
     assert.equal(again.intentId, found.intentId);
     assert.deepEqual(await amountsCharged(under), [1_250n]);
     assert.equal(await intents(), 1);
+  });
+
+  test('whoever prepares a charge by the key of that call, and whoever charges by it, keeps the other from making anything', async () => {
+    const { under, provider, ask, methods, intents } = await begin();
+    const callers = ['charges first', 'prepares first', 'at once'] as const;
+    for (const [nth, first] of callers.entries()) {
+      const { attempt, ...request } = requestOf(methods.succeeds);
+      const charge = () => ask(request);
+      const prepare = () => provider.createIntent({ ...request, attempt, under: 'charge' });
+      const calls = first === 'prepares first' ? [prepare, charge] : [charge, prepare];
+      const answers: (ChargeOutcome | CreateOutcome)[] = [];
+      if (first === 'at once') answers.push(...(await Promise.all(calls.map((call) => call()))));
+      else for (const call of calls) answers.push(await call());
+      const [refused] = answers.filter(({ outcome }) => outcome === 'unknown');
+      assert.ok(refused?.outcome === 'unknown' && !refused.kept, first);
+      assert.ok('keyTaken' in refused && refused.keyTaken, first);
+      assert.equal(await intents(), nth + 1, first);
+    }
+    assert.ok((await amountsCharged(under)).length >= 1);
   });
 
   test('a decline says its reason, and leaves an intent that is cancelled like any other', async () => {

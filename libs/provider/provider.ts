@@ -35,6 +35,11 @@ export type IntentRequest = Caller &
     readonly paymentMethod: string;
     /** `manual`: the confirmation only holds the money. */
     readonly captureMethod?: 'manual' | undefined;
+    /**
+     * `charge`: by the key of the one call that charges at once, which from then on makes nothing;
+     * and where that was made before, nothing is made here (`keyTaken`). It has one attempt.
+     */
+    readonly under?: 'charge';
   };
 
 /** An intent, and what it must be about: an answer about anything else is unknown. */
@@ -128,18 +133,23 @@ export type Inexpressible = { readonly field: 'amount' | 'currency'; readonly fa
  * or an amount that the provider's own unit does not have (`amount_not_expressible`).
  */
 export type CreateOutcome =
-  { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;
+  { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | UnknownHere;
+
+/**
+ * `keyTaken`: a call of other parameters has the caller's key, which may still be under way. What
+ * it makes is to be looked for.
+ */
+type UnknownHere = Unknown & { readonly keyTaken?: true };
 
 /**
  * What charging in one call came to. `made`: an intent that was confirmed with it; `seen` is how
  * far that came, absent where the answer is of an earlier moment, so that the intent has to be
- * read. `refused`: nothing was made. `keyTaken`: a call of other parameters has the caller's key, as
- * another version's may, and what it makes is to be looked for.
+ * read. `refused`: nothing was made.
  */
 export type ChargeOutcome =
   | { outcome: 'made'; intentId: string; seen?: IntentOutcome }
   | { outcome: 'refused'; failure: Failure }
-  | (Unknown & { readonly keyTaken?: true });
+  | UnknownHere;
 
 /** What looking for a charge's intent came to. */
 export type FoundIntent = { outcome: 'found'; intentId: string } | { outcome: 'none' } | Unknown;
@@ -241,7 +251,7 @@ export type ListedDisputes =
  * keeps an idempotency key for 24 hours at least (docs.stripe.com/api/idempotent_requests); the
  * rest is for clocks that differ, and for a caller who sleeps between looking and asking.
  */
-export const callersKnownMs = 20 * 3_600_000;
+const callersKnownMs = 20 * 3_600_000;
 
 /** Whether what was asked for at a time may be made again by asking again: so look first. */
 export function mayBeForgotten(acceptedAt: Date): boolean {
@@ -249,23 +259,15 @@ export function mayBeForgotten(acceptedAt: Date): boolean {
 }
 
 /**
- * For how long after its acceptance a payment may be charged in one call, milliseconds. Whoever
- * sends such a call after another one's key was forgotten charges twice: that takes a process that
- * stands still between looking at its clock and sending for what is left of a key's 24 hours.
+ * For how long after its acceptance a payment is charged in one call, milliseconds. Whoever sends
+ * such a call after another one's key was forgotten charges twice: that takes a process that stands
+ * still between looking at its clock and sending for what is left of a key's 24 hours.
  */
 const chargedAtOnceMs = 12 * 3_600_000;
 
-/** When, after a payment's acceptance, no such call is on its way any more; milliseconds. */
-export const chargedByThenMs = chargedAtOnceMs + 3_600_000;
-
-/**
- * How a payment that has no intent may be charged, by its age: in one call; not at all, while one
- * that was sent in time may arrive; or, once its intent was looked for, step by step.
- */
-export function wayOfCharging(acceptedAt: Date): 'at once' | 'not yet' | 'step by step' {
-  const ageMs = Date.now() - acceptedAt.getTime();
-  if (ageMs <= chargedAtOnceMs) return 'at once';
-  return ageMs <= chargedByThenMs ? 'not yet' : 'step by step';
+/** Whether a payment that has no intent is so young that one call charges it. */
+export function isChargedAtOnce(acceptedAt: Date): boolean {
+  return Date.now() - acceptedAt.getTime() <= chargedAtOnceMs;
 }
 
 /**
@@ -282,10 +284,10 @@ export type Provider = {
   /**
    * Prepares a charge and confirms it in one call, where a provider has that. The same caller gets
    * the same intent, and nobody is charged again, for 24 hours at least; there is no other attempt,
-   * and none by `createIntent` before `findIntent` found nothing and this call's answer is kept, or
-   * none can be on its way any more ({@link wayOfCharging}).
+   * and none by `createIntent` but under this call's key, or once its answer is kept and
+   * `findIntent` found nothing.
    */
-  charge?(request: Omit<IntentRequest, 'attempt'>): Promise<ChargeOutcome>;
+  charge?(request: Omit<IntentRequest, 'attempt' | 'under'>): Promise<ChargeOutcome>;
   /**
    * Of which transaction an intent is, as it says itself: where one call charges, a report of it
    * may come before anybody has stored its id. `none`: it is not ours, or not there.
@@ -299,8 +301,7 @@ export type Provider = {
   /**
    * The intent that was made for a charge, found by the transaction id that every intent of ours
    * carries, in lists, which are consistent. Where there are several it is the one that ended, or
-   * may end, with money moved, so that no other is confirmed. One that `createIntent` prepared
-   * within `callersKnownMs` may be passed over: `createIntent` returns it.
+   * may end, with money moved, so that no other is confirmed.
    */
   findIntent(charge: ForgottenCharge): Promise<FoundIntent>;
   /** Confirms a stored intent. Another attempt is allowed while it reads as unconfirmed. */

@@ -166,7 +166,8 @@ test('a dispute whose intent is stored while Stripe is asked whose it is, is hea
   };
   const providers = providersWith({ stripe: { ...provider, transactionOf } });
   const asked = workerAt({ ...worker, providers }, 'stripe');
-  const listed = await provider.findIntent({ ...payment, money: payment.details.money });
+  const { money } = payment.details;
+  const listed = await provider.findIntent({ ...payment, money });
   assert.ok(listed.outcome === 'found');
   const about = { disputeId: 'dp_1', amount: 250n, currency: 'EUR', reason: 'fraudulent' };
   const note = () => noteDispute(asked, { intentId: listed.intentId, ...about });

@@ -95,6 +95,19 @@ export function sortErrorOfMaking(
   return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
 }
 
+/**
+ * Sorts an error of asking under the key of a charge in one call: whoever else has that key by
+ * other parameters may be about to charge, so its call is as good as any that is under way.
+ */
+export function sortErrorOfCharging(
+  error: unknown,
+): ReturnType<typeof sortErrorOfMaking> & { keyTaken?: true } {
+  const sorted = sortErrorOfMaking(error);
+  const { StripeIdempotencyError } = stripePackage().errors;
+  if (sorted.outcome !== 'unknown' || !(error instanceof StripeIdempotencyError)) return sorted;
+  return { ...sorted, kept: false, ...(error.statusCode === 400 && { keyTaken: true }) };
+}
+
 /** The unknown outcome of a call that an error ended. */
 export function unknownBecause(error: unknown): Unknown {
   if (!(error instanceof stripePackage().errors.StripeError)) {

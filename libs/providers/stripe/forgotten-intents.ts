@@ -1,13 +1,6 @@
 import { openSlots, shareReads } from '@triplock/runtime';
 import type Stripe from 'stripe';
-import {
-  callersKnownMs,
-  chargedByThenMs,
-  isObjectId,
-  nextPage,
-  type ForgottenCharge,
-  type FoundIntent,
-} from '@triplock/provider';
+import { isObjectId, nextPage, type ForgottenCharge, type FoundIntent } from '@triplock/provider';
 import { isAbout } from './client.ts';
 import { unknownBecause } from './errors.ts';
 
@@ -38,13 +31,12 @@ export function openIntentFinder(
   const { sliceAt, openSince } = openSlices(stripe);
   return async (charge) => {
     try {
-      const { from, until, openFrom } = timesOf(charge.acceptedAt.getTime(), Date.now());
+      const from = sliceOf(charge.acceptedAt.getTime() - clocksDifferMs);
+      const openFrom = sliceOf(Date.now()) - sliceSeconds;
       const slices: Slice[] = [];
       // All of them: a second intent is rare, and confirming one beside another charges twice.
-      for (let at = from; at < Math.min(until, openFrom); at += sliceSeconds) {
-        slices.push(await sliceAt(at));
-      }
-      if (until > openFrom) slices.push(await openSince(openFrom));
+      for (let at = from; at < openFrom; at += sliceSeconds) slices.push(await sliceAt(at));
+      slices.push(await openSince(openFrom));
       return await choose(
         stripe,
         charge,
@@ -59,21 +51,8 @@ export function openIntentFinder(
 /** Where the slice begins that a time lies in, Unix seconds. */
 const sliceOf = (ms: number) => Math.floor(ms / 1_000 / sliceSeconds) * sliceSeconds;
 
-/** How far the gateways' clocks, ours and Stripe's may differ. */
+/** How far a gateway's clock may be ahead of Stripe's. */
 const clocksDifferMs = 3_600_000;
-
-/**
- * What is listed: whatever was made in one call, and whatever was prepared so long ago that its key
- * may be forgotten. From `openFrom` on more may be made, and the list has no end.
- */
-function timesOf(acceptedMs: number, nowMs: number) {
-  const listedMs = Math.max(acceptedMs + chargedByThenMs, nowMs - callersKnownMs);
-  return {
-    from: sliceOf(acceptedMs - clocksDifferMs),
-    until: sliceOf(listedMs + clocksDifferMs),
-    openFrom: sliceOf(nowMs) - sliceSeconds,
-  };
-}
 
 type Slices = {
   /** The slice that begins at a time. */

@@ -18,7 +18,13 @@ import {
 } from '@triplock/provider';
 import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
 import { fromStripe, toCharge, toStripe } from './currencies.ts';
-import { isReplayed, sortError, sortErrorOfMaking, unknownBecause } from './errors.ts';
+import {
+  isReplayed,
+  sortError,
+  sortErrorOfCharging,
+  sortErrorOfMaking,
+  unknownBecause,
+} from './errors.ts';
 import { openIntentFinder } from './forgotten-intents.ts';
 import { listDisputes } from './disputes.ts';
 import { stripePackage } from './package.ts';
@@ -64,15 +70,11 @@ async function charge(stripe: Stripe, request: ChargeRequest): Promise<ChargeOut
     const intent = await stripe.paymentIntents.create(parameters, { idempotencyKey });
     return madeBy(intent, request, isReplayed(intent.lastResponse?.headers));
   } catch (error) {
-    const { StripeCardError, StripeIdempotencyError } = stripePackage().errors;
+    const { StripeCardError } = stripePackage().errors;
     if (error instanceof StripeCardError && error.payment_intent !== undefined) {
       return madeBy(error.payment_intent, request, isReplayed(error.headers));
     }
-    const known = sortErrorOfMaking(error);
-    const isOthers = error instanceof StripeIdempotencyError;
-    if (known.outcome !== 'unknown' || !isOthers) return known;
-    // Somebody else's call has the key, and may be about to charge.
-    return { ...known, kept: false, ...(error.statusCode === 400 && { keyTaken: true }) };
+    return sortErrorOfCharging(error);
   }
 }
 
@@ -107,7 +109,7 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
   const asked = toCharge(request.money);
   if (asked.outcome === 'inexpressible') return { outcome: 'refused', failure: asked.failure };
   try {
-    const idempotencyKey = idempotencyKeyOf(request, 'create');
+    const idempotencyKey = idempotencyKeyOf(request, request.under ?? 'create');
     const intent = await stripe.paymentIntents.create(parametersOf(request, asked), {
       idempotencyKey,
     });
@@ -115,7 +117,7 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
     if (isObjectId(intentId) && isAbout(intent, request)) return { outcome: 'created', intentId };
     return noIntent();
   } catch (error) {
-    return sortErrorOfMaking(error);
+    return request.under === 'charge' ? sortErrorOfCharging(error) : sortErrorOfMaking(error);
   }
 }
 

@@ -2,10 +2,9 @@ import type { NextAction } from '@triplock/contracts';
 import type { AwaitCustomerRequest } from '@triplock/ledger';
 import { isFinal, type Failure, type Payment } from '@triplock/payments';
 import {
-  chargedByThenMs,
+  isChargedAtOnce,
   mayBeForgotten,
   nextAttempt,
-  wayOfCharging,
   type ChargeOutcome,
   type ConfirmRequest,
   type CreateOutcome,
@@ -15,7 +14,6 @@ import {
   type IntentQuery,
   type IntentRequest,
   type Provider,
-  type Unknown,
 } from '@triplock/provider';
 import {
   authorize,
@@ -165,37 +163,41 @@ type MadeIntent = ChargeOutcome | CreateOutcome | Exclude<FoundIntent, { outcome
 
 async function makeIntent(worker: WorkerAt, payment: Payment): Promise<MadeIntent> {
   const { charge } = worker.provider;
-  if (charge === undefined) {
-    const isKnown = !mayBeForgotten(payment.acceptedAt);
-    return isKnown ? createIntent(worker, requestOf(payment)) : findOrCreateIntent(worker, payment);
+  if (charge !== undefined && isChargedAtOnce(payment.acceptedAt)) {
+    return chargeAtOnce(worker, payment, charge);
   }
-  const way = wayOfCharging(payment.acceptedAt);
-  switch (way) {
-    case 'at once':
-      return chargeAtOnce(worker, payment, charge);
-    case 'not yet': {
-      const found = await findIntent(worker, payment);
-      return found.outcome === 'none' ? notYet(payment) : found;
-    }
-    case 'step by step':
-      return findOrCreateIntent(worker, payment);
-    default:
-      return way satisfies never;
+  if (mayBeForgotten(payment.acceptedAt)) {
+    const found = await findIntent(worker, payment);
+    if (found.outcome !== 'none') return found;
   }
+  return charge === undefined
+    ? createIntent(worker, requestOf(payment))
+    : createInstead(worker, payment, charge);
 }
 
-/** No batch waits for that: the resolver looks for what a late call has made. */
-function notYet({ acceptedAt }: Payment): Unknown {
-  const error = new Error('a call that was sent in time to charge it may yet arrive');
-  const retryAfterMs = Math.max(0, +acceptedAt + chargedByThenMs - Date.now());
-  return { outcome: 'unknown', error, kept: false, sent: false, retryAfterMs };
+/**
+ * Prepares a charge under the key of the one call: whoever wakes late to send that makes nothing
+ * any more, and where it was sent before it has the key, and is asked what it came to.
+ */
+async function createInstead(
+  worker: WorkerAt,
+  payment: Payment,
+  charge: NonNullable<Provider['charge']>,
+): Promise<MadeIntent> {
+  const request = requestOf(payment);
+  const answer = await worker.provider.createIntent({ ...request, under: 'charge' });
+  if (answer.outcome !== 'unknown') return answer;
+  if (answer.kept) return createIntent(worker, request);
+  if (answer.keyTaken !== true) return answer;
+  const found = await findIntent(worker, payment);
+  return found.outcome === 'none' ? chargeAtOnce(worker, payment, charge) : found;
 }
 
 /**
  * An answer that was lost is given again under the same key, when the payment is due again. One
  * that is kept says that the call came to its end: then the intent that it made is there to be
- * found, or it made none. Of a call by other parameters nobody knows whether it did, so nothing else
- * is made until it is found.
+ * found, or it made none. Of a call by other parameters nobody knows whether it did: until its
+ * intent is found nothing else is made.
  */
 async function chargeAtOnce(
   worker: WorkerAt,
