@@ -223,6 +223,26 @@ test('what Stripe refuses of a request for good is refused, with its code or typ
   }
 });
 
+test('a charge that is refused with the intent that it made has made it, and says why it is refused', async (context) => {
+  const { ended } = await takenForStripe(context);
+  const refused = { code: 'payment_method_provider_decline', message: 'no' };
+  const reopened = { ...intent, status: 'requires_payment_method', latest_charge: null };
+  for (const [type, status] of [
+    ['card_error', 402],
+    ['invalid_request_error', 402],
+    ['invalid_request_error', 400],
+  ] as const) {
+    const body = { error: { type, ...refused, payment_intent: reopened } };
+    const made = { outcome: 'made', intentId: 'pi_1' };
+    const seen = { outcome: 'reopened', failure: refused };
+    assert.deepEqual(
+      await ended('charge', { status, body }),
+      { ...made, seen },
+      `${type} ${status}`,
+    );
+  }
+});
+
 test('a hold that Stripe let go has expired, by either of the reasons that it gives', async (context) => {
   const { failure } = await takenForStripe(context);
   for (const cancellation_reason of ['automatic', 'expired']) {

@@ -53,7 +53,7 @@ export function openStripe(options: StripeOptions): Provider {
 
 /**
  * docs.stripe.com/api/payment_intents/create#create_payment_intent-confirm: the intent is made and
- * confirmed. A bank's refusal is an error that carries it.
+ * confirmed. A refusal of that is an error that carries it.
  */
 async function charge(stripe: Stripe, request: ChargeRequest): Promise<ChargeOutcome> {
   const { returnUrl } = request;
@@ -70,12 +70,21 @@ async function charge(stripe: Stripe, request: ChargeRequest): Promise<ChargeOut
     const intent = await stripe.paymentIntents.create(parameters, { idempotencyKey });
     return madeBy(intent, request, isReplayed(intent.lastResponse?.headers));
   } catch (error) {
-    const { StripeCardError } = stripePackage().errors;
-    if (error instanceof StripeCardError && error.payment_intent !== undefined) {
-      return madeBy(error.payment_intent, request, isReplayed(error.headers));
-    }
-    return sortErrorOfCharging(error);
+    const refused = refusedIntent(error);
+    if (refused === undefined) return sortErrorOfCharging(error);
+    return madeBy(refused.intent, request, refused.isReplayed);
   }
+}
+
+/** The intent that was made and whose confirmation was refused: why, it may not say itself. */
+function refusedIntent(error: unknown): { intent: Seen; isReplayed: boolean } | undefined {
+  const { StripeCardError, StripeInvalidRequestError } = stripePackage().errors;
+  const isRefusal = error instanceof StripeCardError || error instanceof StripeInvalidRequestError;
+  if (!isRefusal || typeof error.payment_intent !== 'object') return undefined;
+  const { code, decline_code, message, payment_intent: made } = error;
+  const why = { code, decline_code, message } as Stripe.PaymentIntent.LastPaymentError;
+  const intent = { ...made, last_payment_error: made?.last_payment_error ?? why };
+  return { intent, isReplayed: isReplayed(error.headers) };
 }
 
 async function transactionOf(stripe: Stripe, intentId: string): Promise<IntentsTransaction> {
