@@ -197,6 +197,16 @@ test('what many young charges look for at once is listed once, and of what is ov
   assert.ok((await pagesOf(() => Promise.all(Array.from({ length: 50 }, look)))) <= 3);
 });
 
+test('one list that fails does not fail for all who share it', async () => {
+  const { provider, strike } = await aStripe();
+  const look = () => provider.findIntent({ ...requestOf('pm_card_visa'), acceptedAt: new Date() });
+  await look();
+  await strike({ fault: 'error', operation: 'payment_intents.list', count: 1 });
+  const found = await Promise.all(Array.from({ length: 20 }, look));
+  // Where ten minutes are over meanwhile, the first one's own list of them fails.
+  assert.ok(found.filter(({ outcome }) => outcome !== 'none').length <= 1);
+});
+
 test('what is over by a clock that is ahead of Stripe’s is listed again, as more was made since', async () => {
   const { provider, request, hoursAgo } = await anOldCharge();
   const charge = { ...request, acceptedAt: new Date() };
