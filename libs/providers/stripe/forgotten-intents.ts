@@ -3,6 +3,7 @@ import type Stripe from 'stripe';
 import { isObjectId, nextPage, type ForgottenCharge, type FoundIntent } from '@triplock/provider';
 import { isAbout } from './client.ts';
 import { unknownBecause } from './errors.ts';
+import { stripePackage } from './package.ts';
 
 /** What is listed and remembered at once. */
 const sliceSeconds = 600;
@@ -36,8 +37,7 @@ export function openIntentFinder(
       const slices: Slice[] = [];
       // All of them: a second intent is rare, and confirming one beside another charges twice.
       for (let at = from; at < openFrom; at += sliceSeconds) slices.push(await sliceAt(at));
-      // One that fails is no trouble of each who shares it: they share another.
-      slices.push(await openSince(openFrom).catch(() => openSince(openFrom)));
+      slices.push(await openSince(openFrom).catch(againUnlessTooMany(() => openSince(openFrom))));
       return await choose(
         stripe,
         charge,
@@ -46,6 +46,19 @@ export function openIntentFinder(
     } catch (error) {
       return unknownBecause(error);
     }
+  };
+}
+
+/**
+ * One list that fails is no trouble of each who shares it: they share another. One that was turned
+ * away is asked for again when its turn comes.
+ */
+function againUnlessTooMany<Value>(
+  again: () => Promise<Value>,
+): (error: unknown) => Promise<Value> {
+  return async (error) => {
+    if (error instanceof stripePackage().errors.StripeRateLimitError) throw error;
+    return again();
   };
 }
 
