@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, test, type TestContext } from 'node:test';
+import { after, before, test, type TestContext } from 'node:test';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
 import { aPipeline, aProvider, recordOf } from './test/pipeline.ts';
 
@@ -7,9 +7,11 @@ import { aPipeline, aProvider, recordOf } from './test/pipeline.ts';
 
 let stripe: TestStripe;
 
-before(async (context) => {
-  stripe = await createTestStripe(context as TestContext);
+let stopStripe = async () => {};
+before(async () => {
+  stripe = await createTestStripe({ after: (stop) => void (stopStripe = stop) });
 });
+after(() => stopStripe());
 
 /** A worker at a simulator with limits, and how often that has turned its calls away. */
 async function aLimited(context: TestContext, limits: Record<string, number>) {
