@@ -170,6 +170,10 @@ export type ListRequest = {
   after?: TxnId;
   status?: PaymentStatus;
   reference?: string;
+  /** Accepted then or later. */
+  since?: Date;
+  /** Accepted earlier. */
+  until?: Date;
 };
 
 /**

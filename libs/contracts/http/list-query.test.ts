@@ -17,13 +17,31 @@ test('a query says how many, behind which, of which state and reference', () => 
     startingAfter: id,
     status: 'failed',
     reference: 'a',
+    since: undefined,
+    until: undefined,
   });
+});
+
+test('a time is that of the clock anywhere, and what is finer than milliseconds is not before it', () => {
+  const since = (text: string) => wishes(`since=${encodeURIComponent(text)}`).since?.toISOString();
+  for (const [text, time] of [
+    ['2026-03-01T00:00:00Z', '2026-03-01T00:00:00.000Z'],
+    ['2026-03-01T01:00:00+01:00', '2026-03-01T00:00:00.000Z'],
+    ['2026-02-28T16:00:00.5-08:00', '2026-03-01T00:00:00.500Z'],
+    ['2026-03-01T00:00:00.123000Z', '2026-03-01T00:00:00.123Z'],
+    ['2026-03-01T00:00:00.123456789Z', '2026-03-01T00:00:00.124Z'],
+    ['2026-03-01T00:00:59.9999Z', '2026-03-01T00:01:00.000Z'],
+    ['2028-02-29T00:00:00Z', '2028-02-29T00:00:00.000Z'],
+  ] as const) {
+    assert.equal(since(text), time, text);
+  }
 });
 
 test('without a query it is the newest twenty', () => {
   for (const query of ['', '&', '&&']) {
     const usual = { startingAfter: undefined, status: undefined, reference: undefined };
-    assert.deepEqual(wishes(query), { limit: 20, ...usual });
+    const times = { since: undefined, until: undefined };
+    assert.deepEqual(wishes(query), { limit: 20, ...usual, ...times });
   }
 });
 
@@ -67,6 +85,13 @@ const refused: readonly [query: string, pointer: string][] = [
   ['reference=%ff', '#/reference'],
   ['reference=%ED%A0%80', '#/reference'],
   ['reference=%', '#/reference'],
+  ['since=', '#/since'],
+  ['since=2026-03-01', '#/since'],
+  ['since=2026-03-01T00:00:00', '#/since'],
+  ['since=2026-03-01T01:00:00+01:00', '#/since'],
+  ['since=2026-02-29T00:00:00Z', '#/since'],
+  ['until=2026-04-31T00:00:00Z', '#/until'],
+  ['until=1772323200', '#/until'],
 ];
 
 for (const [query, pointer] of refused) {

@@ -1,9 +1,18 @@
 import type { PaymentStatus, TxnId } from '@triplock/payments';
 import { Type } from '../schema.ts';
-import { limitSchema, pageSizeUsual, paymentStatuses, txnIdSchema } from './fields.ts';
+import {
+  limitSchema,
+  pageSizeUsual,
+  paymentStatuses,
+  timeMeaning,
+  timeOf,
+  timeSchema,
+  txnIdSchema,
+} from './fields.ts';
 import { paymentRequestSchema } from '../kinds/payment.ts';
 import type { FieldProblem } from './problem.ts';
-import { listQueryParser } from './validation.ts';
+import { isDay } from './settlement.ts';
+import { fieldProblem, listQueryParser } from './validation.ts';
 import { deliveryIdSchema, webhookDeliveryStates } from './webhook-delivery.ts';
 
 /** The query of `GET /v1/payments`; what validates is what the OpenAPI document shows. */
@@ -24,6 +33,8 @@ export const paymentListQuerySchema = Type.Object(
       }),
     ),
     reference: paymentRequestSchema.properties.reference,
+    since: Type.Optional(timeSchema),
+    until: Type.Optional(timeSchema),
   },
   { additionalProperties: false },
 );
@@ -34,6 +45,10 @@ export type PaymentListQuery = {
   startingAfter?: TxnId;
   status?: PaymentStatus;
   reference?: string;
+  /** Those whose `created_at` is this or later. */
+  since?: Date;
+  /** Those whose `created_at` is earlier. */
+  until?: Date;
 };
 
 /** What parsing gives: the wishes, or everything that is wrong with them (the first 50). */
@@ -47,9 +62,18 @@ const parsePayments = listQueryParser(paymentListQuerySchema);
 export function parsePaymentListQuery(query: string): ParsedPaymentListQuery {
   const parsed = parsePayments(query);
   if (parsed.outcome === 'invalid') return parsed;
-  const { limit = pageSizeUsual, starting_after: startingAfter, status, reference } = parsed.values;
-  const wishes = { limit, startingAfter, status, reference };
-  return { outcome: 'valid', query: wishes };
+  const { limit = pageSizeUsual, starting_after: startingAfter, ...others } = parsed.values;
+  const { status, reference, since, until } = others;
+  const errors = [...noDayIn('since', since), ...noDayIn('until', until)];
+  if (errors.length > 0) return { outcome: 'invalid', errors };
+  const at = (time: string | undefined) => (time === undefined ? undefined : timeOf(time));
+  const times = { since: at(since), until: at(until) };
+  return { outcome: 'valid', query: { limit, startingAfter, status, reference, ...times } };
+}
+
+function noDayIn(name: string, time: string | undefined): FieldProblem[] {
+  if (time === undefined || isDay(time.slice(0, 10))) return [];
+  return [fieldProblem([name], `expected ${timeMeaning}`)];
 }
 
 /** The query of `GET /v1/payments/{id}/refunds`. */

@@ -1,6 +1,6 @@
 import { eventTypes, type EventId, type JsonObject, type JsonValue } from '@triplock/payments';
 import { Compile, Type, type Static } from '../schema.ts';
-import { idPattern, txnIdSchema } from './fields.ts';
+import { idPattern, timeMeaning, timeSchema, txnIdSchema } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
 import { isDay } from './settlement.ts';
 import { explainBody, fieldProblem } from './validation.ts';
@@ -103,27 +103,11 @@ export const webhookDeliveryListSchema = Type.Object(
 /** How many deliveries one request makes due again, but for those of one moment. */
 export const redeliveredMax = 1_000;
 
-/** Completes the sentence "expected …". */
-const timeMeaning =
-  'a time as RFC 3339 writes it, with `T`, seconds and an offset of at most 14 hours, e.g. ' +
-  '2026-01-02T03:04:05Z';
-
-// PostgreSQL takes no offset that RFC 3339 allows beyond 16 hours, and no clock has one beyond 14.
-const timePattern =
-  '^[1-9]\\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])T([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d' +
-  '(\\.\\d{1,9})?(Z|[+-](0\\d|1[0-3]):[0-5]\\d|[+-]14:00)$';
-
-const timeText = Type.String({
-  format: 'date-time',
-  pattern: timePattern,
-  description: timeMeaning,
-});
-
 /** The body of `POST /v1/webhook-deliveries/redeliver`. */
 export const redeliveryRequestSchema = Type.Object(
   {
-    since: timeText,
-    until: Type.Optional(timeText),
+    since: timeSchema,
+    until: Type.Optional(timeSchema),
     status: Type.Optional(
       Type.Unsafe<(typeof webhookDeliveryStates)[number]>({
         type: 'string',

@@ -39,8 +39,8 @@ WHERE txn_id = $2 AND partner_id = $1 AND kind = 'payment'
 -- Reads one page of a partner's payments, newest first.
 --
 -- $1 partner id, $2 how many rows at most, $3 and $4 the time and id of the payment after which the
--- page begins, $5 a state, $6 a reference, $7 whether it was authorised; $3 to $7 null where not
--- wished for; $8 bytes at most.
+-- page begins, $5 a state, $6 a reference, $7 whether it was authorised, $8 bytes at most, $9 and
+-- $10 the times since and until which; but for $8 null where not wished for.
 -- A row: a payment, and whether there is one behind it. No row: the list ended before.
 --
 -- A page begins behind a position and not at a count, so that rows which come or go above it move
@@ -65,6 +65,8 @@ FROM (
       AND ($5::text IS NULL OR state = $5)
       AND ($6::text IS NULL OR reference = $6)
       AND ($7::boolean IS NULL OR (authorized_at IS NOT NULL) = $7)
+      AND ($9::timestamptz IS NULL OR created_at >= $9)
+      AND ($10::timestamptz IS NULL OR created_at < $10)
     ORDER BY created_at DESC, txn_id DESC
     LIMIT $2::integer + 1
   ) AS behind

@@ -105,7 +105,16 @@ export function pendingSums(database: Queryable, partnerId: PartnerId): Promise<
 /** The page after a payment, or the first one. */
 export async function listPayments(
   database: Database,
-  { partnerId, limit, bytesMax = pageBytesMax, after, status, reference }: ListRequest,
+  {
+    partnerId,
+    limit,
+    bytesMax = pageBytesMax,
+    after,
+    status,
+    reference,
+    since,
+    until,
+  }: ListRequest,
 ): Promise<ListOutcome> {
   const { state, isAuthorized } = wishOf(status);
   let position: { created_at: Date } | undefined;
@@ -118,7 +127,7 @@ export async function listPayments(
   }
   const rows = await database.query<PaymentRow & { more: boolean }>(sql.listPayments, [
     ...[partnerId, limit, position?.created_at, after],
-    ...[state, reference, isAuthorized, bytesMax],
+    ...[state, reference, isAuthorized, bytesMax, since, until],
   ]);
   return { outcome: 'page', payments: rows.map(paymentOf), hasMore: rows.at(-1)?.more ?? false };
 }

@@ -74,7 +74,7 @@ function order(open: Open): void {
 }
 
 function filters(open: Open): void {
-  test('a list can be of one state, of one reference, and of both', async (context) => {
+  test('a list can be of one state, of one reference, of a time, and of all of them', async (context) => {
     const { ledger } = await open(context);
     const [pending, failed, done, plain] = [
       acceptedAt(0, { reference: 'a' }),
@@ -97,6 +97,14 @@ function filters(open: Open): void {
       [{ reference: 'a', status: 'failed' }, [failed]],
       [{ reference: '' }, []],
       [{ reference: 'a', after: failed.txnId }, [pending]],
+      [{ since: failed.acceptedAt }, [plain, done, failed]],
+      [{ until: failed.acceptedAt }, [pending]],
+      [{ since: failed.acceptedAt, until: plain.acceptedAt }, [done, failed]],
+      [{ since: failed.acceptedAt, until: failed.acceptedAt }, []],
+      [{ since: failed.acceptedAt, reference: 'a' }, [failed]],
+      [{ until: plain.acceptedAt, status: 'succeeded' }, [done]],
+      [{ since: failed.acceptedAt, after: plain.txnId }, [done, failed]],
+      [{ until: done.acceptedAt, after: plain.txnId }, [failed, pending]],
     ];
     for (const [wish, expected] of cases) {
       assert.deepEqual(await pageOf(ledger, wish), expected.map(idOf), JSON.stringify(wish));

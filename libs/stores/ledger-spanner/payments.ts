@@ -185,7 +185,16 @@ const listSql = loadSql(import.meta.url, 'list.sql');
 /** The page after a payment, or the first one. */
 export async function listPayments(
   database: SpannerDatabase,
-  { partnerId, limit, bytesMax = pageBytesMax, after, status, reference }: ListRequest,
+  {
+    partnerId,
+    limit,
+    bytesMax = pageBytesMax,
+    after,
+    status,
+    reference,
+    since,
+    until,
+  }: ListRequest,
 ): Promise<ListOutcome> {
   const { state, isAuthorized } = wishOf(status);
   let before: Date | undefined;
@@ -196,7 +205,7 @@ export async function listPayments(
     }
     before = position.created_at;
   }
-  const wish = { state, isAuthorized, reference, before };
+  const wish = { state, isAuthorized, reference, before, since, until };
   const sql = listSql.replace('$INDEX', indexFor(wish)).replace('$FILTER', filterFor(wish));
   const rows = await database.query<TransactionRow & { more: boolean }>(sql, {
     partner: partnerId,
@@ -207,11 +216,14 @@ export async function listPayments(
     after,
     state,
     reference,
+    since,
+    until,
   });
   return { outcome: 'page', payments: rows.map(paymentFrom), hasMore: rows.at(-1)?.more ?? false };
 }
 
-type Wish = ReturnType<typeof wishOf> & Pick<ListRequest, 'reference'> & { before?: Date };
+type Wish = ReturnType<typeof wishOf> &
+  Pick<ListRequest, 'reference' | 'since' | 'until'> & { before?: Date };
 
 const isUnusual = (state: Wish['state']) => state !== undefined && state !== 'succeeded';
 
@@ -221,7 +233,7 @@ function indexFor({ state, reference }: Wish): string {
   return isUnusual(state) ? 'payments_not_succeeded' : 'payments_by_time';
 }
 
-function filterFor({ state, isAuthorized, reference, before }: Wish): string {
+function filterFor({ state, isAuthorized, reference, before, since, until }: Wish): string {
   const filters = ['TRUE'];
   if (reference !== undefined) filters.push('reference = @reference');
   if (state !== undefined) filters.push('state = @state');
@@ -229,6 +241,8 @@ function filterFor({ state, isAuthorized, reference, before }: Wish): string {
     filters.push(`authorized_at IS ${isAuthorized ? 'NOT NULL' : 'NULL'}`);
   }
   if (isUnusual(state)) filters.push('unusual_state = @state');
+  if (since !== undefined) filters.push('created_at >= @since');
+  if (until !== undefined) filters.push('created_at < @until');
   if (before !== undefined) {
     filters.push('(created_at < @before OR (created_at = @before AND txn_id < @after))');
   }

@@ -119,6 +119,8 @@ test('what cannot be asked is refused and pointed at', async (t) => {
     [`?starting_after=${aPayment().txnId}`, '#/starting_after'],
     [`?starting_after=${other.txnId}`, '#/starting_after'],
     ['?reference=%00', '#/reference'],
+    ['?since=yesterday', '#/since'],
+    ['?until=2026-02-30T00:00:00Z', '#/until'],
   ] as const;
   for (const [query, pointer] of cases) {
     const answer = await ask(query);

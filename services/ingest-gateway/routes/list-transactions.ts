@@ -28,7 +28,10 @@ const listPayments: FastifySchema = {
     endsEarly +
     'Follow it with `starting_after` set to the last id of the page: every payment that ' +
     'was posted when the first page was read comes once, and none comes twice. One that is posted ' +
-    'meanwhile may come or not, and is there when the list is read again from its beginning. ' +
+    'meanwhile may come or not, and is there when the list is read again from its beginning: it ' +
+    'may have been accepted before others that were posted sooner, and so stand below them. ' +
+    'Of two windows the first of which is `until` when the other is `since`, each has what the ' +
+    'other has not. ' +
     '`status` is that of the moment; the payment of `starting_after` need not have it any more.',
   querystring: paymentListQuerySchema,
   response: {
@@ -92,8 +95,8 @@ async function paymentsOf({ ledger }: Gateway, request: FastifyRequest): Promise
   const { partnerId, url } = request;
   const parsed = parsePaymentListQuery(queryText(url));
   if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
-  const { limit, startingAfter: after, status, reference } = parsed.query;
-  const listed = await ledger.list({ partnerId, limit, after, status, reference });
+  const { startingAfter: after, ...wishes } = parsed.query;
+  const listed = await ledger.list({ partnerId, after, ...wishes });
   if (listed.outcome === 'unknown-cursor') return listed;
   const { payments, hasMore } = listed;
   return pageOf(payments.map(renderPayment), hasMore);
