@@ -156,6 +156,8 @@ export type Slots = {
   release(slots?: number): void;
   /** How many could be taken at once. */
   free(): number;
+  /** Whether anybody waits for one. */
+  isAwaited(): boolean;
 };
 
 /** Opens `slotsMax` slots, all of them free. */
@@ -196,6 +198,7 @@ export function openSlots(slotsMax: number): Slots {
       for (let slot = 0; slot < slots; slot += 1) releaseOne();
     },
     free: () => slotsMax - taken,
+    isAwaited: () => waiting.size > 0,
   };
 }
 

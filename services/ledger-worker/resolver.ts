@@ -21,7 +21,10 @@ import type { AttemptOutcome, Worker } from './worker.ts';
 /** Of one pass, which reads each row. Until the lease ends no other resolver takes them. */
 const rowsMax = 64;
 const leaseMs = 15_000;
-/** While more are due than there are slots for, slots gather so long, to be filled by one look. */
+/**
+ * While more are due than there are slots for, and nobody else wants these, they gather for so long,
+ * to be filled by one look.
+ */
 const looksApartMs = 100;
 
 /**
@@ -93,7 +96,8 @@ export function resolverPass(worker: Worker, { rows, slots, callersMax }: Resolv
   let lookedMs = 0;
 
   return async () => {
-    if (expected > 1) await delay(Math.max(0, lookedMs + looksApartMs - performance.now()));
+    const restMs = lookedMs + looksApartMs - performance.now();
+    if (expected > 1 && !slots.isAwaited() && restMs > 0) await delay(restMs);
     await slots.take('resolver');
     const wanted = Math.min(expected, callersMax());
     if (wanted === 0) {
