@@ -88,7 +88,7 @@ function openLimits() {
 
 const forgottenMs = 60_000;
 
-/** None at first. By how much it is raised in a second is at least 1. */
+/** None at first. */
 function openLearntLimit() {
   let limit = Infinity;
   let loweredMs = 0;
@@ -110,7 +110,7 @@ function openLearntLimit() {
       const nowMs = performance.now();
       const seconds = Math.min(1, (nowMs - raisedMs) / 1_000);
       raisedMs = nowMs;
-      limit += Math.max(1, limit * 0.05) * seconds;
+      limit += Math.max(2, limit * 0.1) * seconds;
     },
   };
 }
@@ -172,7 +172,9 @@ function openRate() {
       forgetOld(nowMs);
       const at = begun.lastIndexOf(begunMs);
       if (at !== -1) begun.splice(at, 1);
-      perSecond.lower(0.9 * Math.min(perSecond.now(), begun.length), begunMs);
+      // Nothing is known at first but what was taken; later that may be little for other reasons.
+      const limit = perSecond.now();
+      perSecond.lower(0.9 * (limit === Infinity ? begun.length : limit), begunMs);
       // Nobody catches up with what was too fast.
       nextMs = Math.max(nextMs, nowMs + apartMs());
     },
