@@ -21,7 +21,9 @@ export type BarrierIds = { txnId: TxnId; recordKey?: TxnId | undefined };
 type MetCold = { marker: Required<BucketMarker>; untilMs: number };
 
 /** What is done when the claim store lost claims. */
-export type LossRecovery = Pick<Progress, 'untilPosted'> & {
+export type LossRecovery = Pick<Progress, 'untilPosted' | 'hasPassed'> & {
+  /** A barrier at what is in the topic now. */
+  markEnd(): Promise<string>;
   checkBarrier(ids: BarrierIds, cold: Cold): Promise<BarrierCheck>;
   /**
    * The epoch of a bucket that was cold a moment ago, where the ledger had caught up with all under
@@ -68,6 +70,8 @@ export function recoverLosses(stores: Stores): LossRecovery {
 
   return {
     untilPosted: progress.untilPosted,
+    hasPassed: progress.hasPassed,
+    markEnd: async () => writeBarrier(await stores.offsets.end()),
     expiredArePosted: (recordKey) => expired.arePosted(recordKey),
     async checkBarrier({ txnId, recordKey }, { epoch, barrier }) {
       const bucket = bucketOf(txnId, bucketCount);
