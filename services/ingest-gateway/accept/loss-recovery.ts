@@ -57,13 +57,16 @@ const recentMs = 10_000;
  * Has the topic and the ledger stand in for claims that their store lost. A loss is noted for all
  * buckets at once, by the first request that meets it, and the topic is asked once per loss.
  */
-export function recoverLosses(stores: Stores): LossRecovery {
+export function recoverLosses(
+  stores: Stores,
+  limits?: Parameters<typeof watchProgress>[1],
+): LossRecovery {
   let noting: Promise<readonly Required<BucketMarker>[]> | undefined;
   // Requests that meet the same loss share one run. One that meets a newer loss may join too: the
   // epoch it gets is then over, and the claim store makes no claim on the ledger's answer.
   const note = () => (noting ??= noteLoss(stores).finally(() => (noting = undefined)));
 
-  const progress = watchProgress(stores.offsets);
+  const progress = watchProgress(stores.offsets, limits);
   /** Buckets, once their loss was noted. */
   const metCold = new Map<number, MetCold>();
   const expired = watchExpired(stores.offsets);
