@@ -105,8 +105,8 @@ export async function* postedWithin(
   const idsOf = (rows: readonly Row[]) => rows.map(({ txn_id: txnId }) => txnId);
   const [time] = await database.query<{ now: Date }>('SELECT now()');
   yield { ids: idsOf(await database.query<Row>(sql.pendingIds)), part: 0 };
-  yield* inSlices({ now: time!.now, ms }, async (from, before) =>
-    idsOf(await database.query<Row>(sql.settledIds, [from, before])),
+  yield* inSlices({ now: time!.now, ms }, async ({ from, before, limit }) =>
+    idsOf(await database.query<Row>(sql.settledIds, [from, before, limit])),
   );
 }
 

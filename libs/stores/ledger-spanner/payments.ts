@@ -188,7 +188,8 @@ const changedSql = `
   SELECT txn_id
   FROM transactions@{FORCE_INDEX=transactions_by_change}
   WHERE shard IN UNNEST(GENERATE_ARRAY(0, ${transactionShards - 1}))
-    AND changed_at >= @from AND changed_at < @before`;
+    AND changed_at >= @from AND changed_at < @before
+  LIMIT @limit`;
 
 /** A row changes when it is posted, and may since: from the index of changes alone. */
 async function* changedWithin(
@@ -196,8 +197,8 @@ async function* changedWithin(
   ms: number,
 ): AsyncGenerator<PostedPortion> {
   const [time] = await database.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
-  yield* inSlices({ now: time!.now, ms }, async (from, before) => {
-    const rows = await database.query<Pick<TransactionRow, 'txn_id'>>(changedSql, { from, before });
+  yield* inSlices({ now: time!.now, ms }, async (slice) => {
+    const rows = await database.query<Pick<TransactionRow, 'txn_id'>>(changedSql, slice);
     return rows.map(({ txn_id: txnId }) => txnId as TxnId);
   });
 }
