@@ -13,12 +13,13 @@ import { openKeyFilter, type KeyFilter } from './key-filter.ts';
 import type { LossRecovery } from './loss-recovery.ts';
 
 /**
- * What this gateway is at after a loss. `waiting`: not all of it is posted that was accepted
- * before. `reading`: which keys were used is read from the ledger, this part of the last day so
- * far.
+ * What this gateway is at after a loss. `under-way`: what was claimed before may be appended until
+ * then, by `performance.now()`. `waiting`: not all of it is posted. `reading`: which keys were used
+ * is read from the ledger, this part of the last day so far.
  */
 export type ReadBackState =
   | { state: 'warm' }
+  | { state: 'cold'; step: 'under-way'; untilMs: number }
   | { state: 'cold'; step: 'waiting' }
   | { state: 'cold'; step: 'reading'; part: number };
 
@@ -30,6 +31,10 @@ export function partLeft(state: ReadBackState): number {
 
 /** What is left to do of a cold one, in a person's words. */
 export function describeLeft(state: ReadBackState): string {
+  if (state.state === 'cold' && state.step === 'under-way') {
+    const seconds = Math.max(0, Math.ceil((state.untilMs - performance.now()) / 1_000));
+    return `waits ${seconds} s for what was under way at the loss`;
+  }
   const left = partLeft(state);
   if (left === 1) return 'waits until all is posted that was accepted before the loss';
   return `${Math.ceil(100 * left)} % of the last day is to be read back from the ledger`;
@@ -155,7 +160,12 @@ export function readBackLosses(
         await recovery.prepare();
         return;
       }
-      if (now < Math.max(...metAt.values()) + underWayMs) return;
+      const untilMs = Math.max(...metAt.values()) + underWayMs;
+      if (now < untilMs) {
+        state = { state: 'cold', step: 'under-way', untilMs };
+        return;
+      }
+      state = { state: 'cold', step: 'waiting' };
       barrier ??= await recovery.markEnd();
       if (!(await recovery.hasPassed(barrier))) return;
       const server = await wholeLedger();
