@@ -131,6 +131,7 @@ const failures = [
   'downstream-replayed',
   'redelivered-out-of-order',
   'claims-forgotten',
+  'claims-read-back',
   'claims-lost-in-a-card',
   'keys-race-claims-loss',
   'was-it-paid',

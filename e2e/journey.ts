@@ -42,6 +42,8 @@ const loops: readonly string[] = [
   'services/outbox-dispatcher/upkeep.ts',
   // Renews what reads show of payments that the ledger does not have yet.
   'services/ingest-gateway/accept/unposted.ts',
+  // Looks whether claims were lost, and reads back from the ledger which keys were used.
+  'services/ingest-gateway/accept/read-back.ts',
   // Follows the connections of every port, those of the readiness probes too.
   'libs/runtime/http-connections.ts',
   // Measures what is still to be delivered, and removes what was kept for long enough.

@@ -43,8 +43,9 @@ drift. docs/costs.md says how to read it.
                    them in turn, and says what moved; N pairs of runs by --repeat (8)
   --counts         instead: what servers are asked for a payment, at known batches. Exit code 1 when
                    anything is above its limit. It depends on no machine's speed
-  --cold           instead: loads a system that is warm and then the same after its claims were lost, in
-                   turn, and says what is accepted a second cold ÷ warm; pairs of windows by --repeat (3)
+  --cold           instead: loads a system that is warm and then the same after its claims were lost and
+                   read back, in turn, and says after how long that was, and what is accepted a second
+                   then ÷ before; pairs of windows by --repeat (3)
   --backlog N      instead: takes each service behind the gateway away while so many payments come, and
                    says how fast they are done then, beside the rate that everything together holds
   --audit N        instead: makes so many payments in every layer by SQL, audits them, the first time,

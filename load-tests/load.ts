@@ -25,7 +25,7 @@ Exit code 1 when anything differs or a threshold is missed. Nothing else should 
   --history FILE   writes every request, its answer and every webhook into this new file, and judges
                    it by itself too (docs/failures.md); what that costs is in load-tests/README.md
   --keep           copies the report to load-tests/results, which git ignores
-  --json           prints { ok, scenario, sends, rate, seconds, rig, run, checks, knee, guards, audit,
+  --json           prints { ok, scenario, sends, rate, seconds, rig, claims, run, checks, knee, guards, audit,
                    drainedAfterSeconds, moments, readings, history? }
   --help
 `;

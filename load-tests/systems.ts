@@ -4,6 +4,8 @@ import { dirname, join, resolve } from 'node:path';
 import { type System, askAdmin, findSystem } from '@triplock/demo';
 import { CommandError, type Terminal } from '@triplock/command';
 import {
+  askClaimState,
+  describeClaims,
   type ServiceName,
   type SettingsOfServices,
   bringUp,
@@ -163,6 +165,13 @@ export async function requireGateway(gateway: string, token: string): Promise<vo
   if (answer.status === 401) {
     throw new CommandError(`${gateway} does not know the key: give one of its partners by --token`);
   }
+}
+
+/** Tells whether claims are warm, which what is measured depends on. */
+export async function noteClaims({ endpoints }: System, terminal: Terminal): Promise<string> {
+  const claims = describeClaims(await askClaimState(endpoints));
+  terminal.note(`claims are ${claims}`);
+  return claims;
 }
 
 /** The machine and the code that figures belong to. */

@@ -9,7 +9,12 @@ import {
   refundStorm,
   sticky500,
 } from './cards.ts';
-import { claimsForgotten, claimsLostInACard, keysRaceClaimsLoss } from './claims-loss.ts';
+import {
+  claimsForgotten,
+  claimsLostInACard,
+  claimsReadBack,
+  keysRaceClaimsLoss,
+} from './claims-loss.ts';
 import { customersAct } from './customers.ts';
 import { dispatcherKilled, downstreamReplayed, redeliveredOutOfOrder } from './events.ts';
 import { kafkaReplayed, workerKilled } from './redelivery.ts';
@@ -38,6 +43,7 @@ export const allScenarios: readonly Scenario[] = [
   downstreamReplayed,
   redeliveredOutOfOrder,
   claimsForgotten,
+  claimsReadBack,
   claimsLostInACard,
   keysRaceClaimsLoss,
   wasItPaid,

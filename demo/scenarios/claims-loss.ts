@@ -1,4 +1,5 @@
 import { count, formatSpan } from '@triplock/command';
+import { askClaimState, describeClaims } from '@triplock/launcher';
 import {
   formatMoney,
   deriveTxnId,
@@ -34,6 +35,7 @@ import type { Answer } from '../partner.ts';
 import { FaultDidNotFire, fired, promised, until } from '../promises.ts';
 import { askProvider, describeProvider, requireSimulator } from '../provider.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';
+import { readCounter } from '../services.ts';
 import { auditSystem, type System } from '../system.ts';
 
 /** Guard 1 loses all its claims; its answers must stay right, not only the effects. */
@@ -71,6 +73,71 @@ async function loseBetween(system: System): Promise<Observation> {
       webhook: describeWebhook(seen),
     },
   };
+}
+
+/** Guard 1 loses all its claims, and is warm again by itself long before their day is over. */
+export const claimsReadBack: Scenario = {
+  name: 'claims-read-back',
+  failure: 'the claim store loses everything, and partners go on paying',
+  absorbedBy: 'guard 1, which reads back from the ledger which keys were used',
+  run: readBack,
+};
+
+async function readBack(system: System): Promise<Observation> {
+  const first = await sendFirst(system, newOrder(system, 'claims-read-back'));
+  const { id } = first;
+  await untilDelivered(system, id);
+  const { command, keys } = await system.claims.forget();
+  fired('the claim outlived it', (await system.claims.look(id)) === undefined);
+  system.report(`${command}: ${count(keys, 'key')} gone`);
+  await untilFired(system, {
+    fault: 'no gateway noticed',
+    what: 'a gateway to say that its claims are cold',
+    check: async () => (await askClaimState(system.endpoints))?.state === 'cold',
+  });
+  const lostAtMs = performance.now();
+  await until({
+    what: 'every gateway to be warm again',
+    signal: system.signal,
+    check: async () => {
+      const claims = await askClaimState(system.endpoints);
+      system.progress(`claims are ${describeClaims(claims)}`);
+      return claims?.state === 'warm';
+    },
+  });
+  const took = formatSpan(performance.now() - lostAtMs);
+  system.report(`warm again after ${took}`);
+
+  const before = await questionsTo(system);
+  const next = await sendFirst(system, newOrder(system, 'claims-read-back'));
+  const asked = (await questionsTo(system)) - before;
+  promised('of a new key the ledger is not asked', asked === 0, { ids: [next.id], saw: asked });
+  const { again, other } = await askAgain(system, first);
+  promiseReplay(first, again);
+  promiseReused(first, other);
+
+  const seen = await untilDelivered(system, id);
+  promiseOneEffect(id, seen);
+  const seenNext = await untilDelivered(system, next.id);
+  promiseOneEffect(next.id, seenNext);
+  return {
+    ids: [id, next.id],
+    guards: {
+      claims: `cold for ${took}, then it knew a new key from a used one without asking`,
+      ledger: `told which keys were used, and by whom: ${describeLedger(seen)}`,
+      inbox: describeInbox(seen),
+      webhook: describeWebhook(seen),
+    },
+  };
+}
+
+/** How often gateways have asked the ledger about a key. */
+async function questionsTo(system: System): Promise<number> {
+  const counter = { name: 'triplock_gateway_ledger_questions_total' };
+  const counts = await Promise.all(
+    system.replicas('ingest-gateway').map((replica) => readCounter(replica, counter)),
+  );
+  return counts.reduce((sum, each) => sum + each, 0);
 }
 
 /**

@@ -57,6 +57,6 @@ export { askPubSub, pubsubName } from './parts/pubsub.ts';
 export { claimStoreAt, ledgerStoreAt, type SettingsOfServices } from './wiring.ts';
 export type { Report } from './session.ts';
 export { readLogs } from './logs.ts';
-export { runningSystem, systemStatus } from './status.ts';
+export { askClaimState, describeClaims, runningSystem, systemStatus } from './status.ts';
 export { takeDown } from './take-down.ts';
 export { thisMachineFor } from './containers/network.ts';

@@ -110,25 +110,37 @@ function endpointsNow(left: Endpoints | PartEndpoints, running: readonly Process
   return isWholeSystem(left) ? { ...left, services: serviceEndpoints(running) } : left;
 }
 
-/** `cold`: claims were lost, and the ledger answers for them. */
-export type ClaimState = 'warm' | 'cold';
+/**
+ * `cold`: claims were lost, and the ledger is asked about each new key until what was used is read
+ * back from it; `left` says what is to be done until then.
+ */
+export type ClaimState = { state: 'warm' } | { state: 'cold'; left: string };
 
 /**
  * What the gateways say of their claims, in two seconds: cold where any does, since they share the
  * store, and it may have just been lost. `undefined` when none can say.
  */
-export async function askClaimState({ services }: Endpoints): Promise<ClaimState | undefined> {
+export async function askClaimState({
+  services,
+}: Pick<Endpoints, 'services'>): Promise<ClaimState | undefined> {
   const gateways = services.filter(({ service }) => service === 'ingest-gateway');
   const states = await Promise.all(
     gateways.map(({ health }) => readClaimState(new URL('/claims', health)).catch(() => undefined)),
   );
-  return states.find((state) => state === 'cold') ?? states.find((state) => state !== undefined);
+  return states.find((told) => told?.state === 'cold') ?? states.find((told) => told !== undefined);
 }
 
 async function readClaimState(url: URL): Promise<ClaimState | undefined> {
   const answer = await fetch(url, { signal: AbortSignal.timeout(probeLimitMs) });
-  const { state } = (await answer.json()) as { state?: string };
-  return state === 'warm' || state === 'cold' ? state : undefined;
+  const { state, left = '' } = (await answer.json()) as { state?: string; left?: string };
+  if (state === 'cold') return { state, left };
+  return state === 'warm' ? { state } : undefined;
+}
+
+/** The same in a phrase, behind "claims are". */
+export function describeClaims(claims: ClaimState | undefined): string {
+  if (claims === undefined) return 'warm or cold, which no gateway can say';
+  return claims.state === 'warm' ? 'warm' : `cold: ${claims.left}`;
 }
 
 /** Whether a process runs, without a question whether it is ready. */

@@ -54,6 +54,7 @@ function describeLoss(open: OpenClaims): void {
     await claims.setBarrier({ bucket, epoch, barrier: '{"0":"12"}', warm: false });
     const marker = { epoch, barrier: '{"0":"12"}' };
     assert.deepEqual(await claims.claim(request), { outcome: 'cold', ...marker });
+    assert.deepEqual(await claims.read(request.txnId), { outcome: 'cold', ...marker });
     assert.deepEqual(await claims.noteLoss(bucket), marker);
   });
 

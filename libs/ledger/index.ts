@@ -10,6 +10,7 @@ export * from './postgres/follow-ups.ts';
 export { openPostgresRecovery } from './postgres/recovery.ts';
 export { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
 export * from './follow-ups.ts';
+export * from './posted-within.ts';
 export * from './recovery.ts';
 export * from './rows.ts';
 export * from './store.ts';

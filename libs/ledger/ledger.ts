@@ -12,6 +12,7 @@ import type {
   TransactionState,
   TxnId,
 } from '@triplock/payments';
+import type { PostedPortion } from './posted-within.ts';
 
 /** A payment to post. With a `settlement` (book transfers) it is posted and settled in one step. */
 export type Posting = {
@@ -257,6 +258,15 @@ export type Ledger = {
    * store looks after the call, and at all of them at once.
    */
   kindsOf(ids: readonly TxnId[]): Promise<ReadonlyMap<TxnId, TransactionKind>>;
+  /**
+   * The ids of everything that was posted within the last `ms` milliseconds, in portions, oldest
+   * first: of payments and of what follows one. Some that were posted before may be among them, and
+   * some come twice. What is posted while it is read may be missing.
+   *
+   * It counts back from the store's own now. When a row was posted the store knows or, where it
+   * notes no such time, a worker's clock when it was settled.
+   */
+  postedWithin(ms: number): AsyncIterable<PostedPortion>;
   /**
    * A partner's payments, newest first by the time of acceptance, then by id.
    *

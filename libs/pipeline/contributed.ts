@@ -27,6 +27,7 @@ export const countersOfServices = {
 /** Figures that are as they are now, by their names. */
 export const gaugesOfServices = {
   // --- gauges, by npm run generate
+  claimsCold: ['triplock_gateway_cold_ratio', 'largest'],
   outboxPending: ['triplock_outbox_pending_rows', 'largest'],
   outboxOldest: ['triplock_outbox_oldest_seconds', 'largest'],
   outboxHeld: ['triplock_outbox_held_rows', 'largest'],
@@ -58,6 +59,7 @@ export const hops = [
     unit: 'accepted',
     rate: 'accepted',
     caught: 'caughtByClaims',
+    cold: 'claimsCold',
   },
   {
     name: 'ledger-worker',

@@ -75,6 +75,8 @@ export type Hop = {
   caught?: string;
   inHand?: string;
   oldest?: string;
+  /** Of what it remembers by itself, how much was lost and is to be read back; 0: nothing. */
+  cold?: string;
   /** What leaves it, where that is counted as well. */
   beneath?: { says: string; rate: string; waiting: string; oldest: string; parked: string };
 };

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { auditSystem, type System } from '@triplock/demo';
 import type { AuditReport } from '@triplock/inspect';
 import type { Terminal } from '@triplock/command';
-import { onOwnSystem, type OwnSystem, type RunOnly } from '../systems.ts';
+import { noteClaims, onOwnSystem, type OwnSystem, type RunOnly } from '../systems.ts';
 import { openServerCounts } from './counts.ts';
 import type { LoadOrder, LoadReport } from './load-generator.ts';
 import {
@@ -66,6 +66,7 @@ export async function measure(
   { options, from, to }: { options: BenchOptions; from: number; to: number },
   runOnly?: RunOnly,
 ): Promise<Series> {
+  await noteClaims(system, terminal);
   const counts = runOnly && (await openServerCounts(system));
   const own = runOnly && counts && { own: { runOnly, counts } };
   try {

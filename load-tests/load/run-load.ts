@@ -3,7 +3,7 @@ import { type System, auditSystem, hasSimulator, withProviderLatency } from '@tr
 import { type K6, findK6 } from '@triplock/launcher';
 import { CommandError, count, type Terminal, renderTable, style } from '@triplock/command';
 import type { AuditReport } from '@triplock/inspect';
-import { type Rig, describeRig, newRun, requireGateway } from '../systems.ts';
+import { type Rig, describeRig, newRun, noteClaims, requireGateway } from '../systems.ts';
 import {
   type Check,
   type Knee,
@@ -53,6 +53,7 @@ export async function loadSystem(
   const { scenario, rate, seconds } = options;
   const rig = describeRig();
   const k6 = await lookForK6(context);
+  const claims = await noteClaims(system, terminal);
   terminal.note('audit before');
   const before = await lookBefore(system);
   const recorded =
@@ -98,6 +99,7 @@ export async function loadSystem(
       ok: checks.every(({ holds }) => holds),
       ...whatWasSent(options, knee),
       rig: { ...rig, k6: versionOf(k6), gateways: gateways.length },
+      claims,
       run: rest,
       checks,
       ...(knee && { knee }),
@@ -246,6 +248,8 @@ export type LoadReport = {
   rate?: number;
   seconds?: number;
   rig: Rig & { k6: string; gateways: number };
+  /** Whether they were warm before; absent where the system is elsewhere. */
+  claims?: string;
   run: Omit<K6Run, 'moments'>;
   checks: readonly Check[];
   /** Of `ramp`. */
@@ -270,14 +274,17 @@ export type LoadReport = {
 
 /** The report for a terminal; the page has the plots. */
 export function renderText(report: LoadReport): string[] {
-  const { rig, scenario, sends, checks, run, guards, knee } = report;
+  const { rig, claims, scenario, sends, checks, run, guards, knee } = report;
   const { cpu, cores, node, commit, k6, gateways } = rig;
   const missed = run.thresholds.filter(({ holds }) => !holds);
   const [med, p99] = [ms(run.acceptMs.med), ms(run.acceptMs['p(99)'])];
   const of = run.latencyOf === undefined ? '' : `, ${run.latencyOf}`;
   return [
     style.faint(`${cpu}, ${cores} cores; Node ${node}; k6 ${k6}; commit ${commit}`),
-    style.faint(`${scenario}: ${sends}, at ${count(gateways, 'gateway')}`),
+    style.faint(
+      `${scenario}: ${sends}, at ${count(gateways, 'gateway')}` +
+        (claims === undefined ? '' : `; claims ${claims}`),
+    ),
     '',
     describeAnswers(run),
     `to the 202: median ${med}, p99 ${p99}${of}`,

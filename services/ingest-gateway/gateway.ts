@@ -12,6 +12,7 @@ import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import type { LedgerQuestions } from './accept/ledger-questions.ts';
 import type { LossRecovery } from './accept/loss-recovery.ts';
+import type { ReadBack } from './accept/read-back.ts';
 import type { Unposted } from './accept/unposted.ts';
 import type { GatewayMetrics } from './http/metrics.ts';
 
@@ -24,6 +25,8 @@ export type Gateway = {
   claims: Claims;
   /** What stands in for claims that their store lost. */
   recovery: LossRecovery;
+  /** Which keys were used before they were lost. */
+  readBack: ReadBack;
   /** What was accepted here and is perhaps not posted yet. */
   unposted: Unposted;
   /** The accepted topic. */

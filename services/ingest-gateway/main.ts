@@ -26,12 +26,13 @@ import {
 } from '@triplock/transport';
 import { askTogether } from './accept/ledger-questions.ts';
 import { recoverLosses } from './accept/loss-recovery.ts';
+import { keepReadBack } from './accept/read-back.ts';
 import { renewUnposted } from './accept/unposted.ts';
 import { readConfig, type Config } from './config.ts';
 import { wholeLedger } from './accept/find-key.ts';
 import type { Gateway } from './gateway.ts';
 import { openAdmission, openBacklog } from './http/admission.ts';
-import { gatewayMetrics, measureRequests } from './http/metrics.ts';
+import { addReadBackGauge, gatewayMetrics, measureRequests } from './http/metrics.ts';
 import { checkClaims, checkLedger, checkPostgres, showClaimState } from './http/readiness.ts';
 import { createHttpServer, type HttpServerOptions } from './http/server.ts';
 import { openTurns } from './http/turns.ts';
@@ -66,9 +67,14 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   const prepared = withDeadline(recovery.prepare(), { ms: budgetMs, what: 'noting a loss' });
   await prepared.catch((err) => logger.warn({ err }, 'the claims could not be checked yet'));
 
+  const sameLedger = () => wholeLedger(continuity);
+  const readBack = keepReadBack({ claims, ledger, recovery, wholeLedger: sameLedger }, service);
+  addReadBackGauge(service.metrics, readBack);
+
   const gateway: Gateway = {
     claims,
     recovery,
+    readBack,
     unposted: renewUnposted({ claims, offsets }, service),
     log,
     backlogs,
@@ -76,7 +82,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
     questions: askTogether(ledger, { limitMs: budgetMs, count: metrics.questions }),
-    wholeLedger: () => wholeLedger(continuity),
+    wholeLedger: sameLedger,
     refunds: { ...followUps, find: shareReads((txnId: TxnId) => followUps.find(txnId)) },
     settlements: openSettlements(database),
     endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),
@@ -105,12 +111,12 @@ await runService(ingestGateway, readConfig, async (config, service) => {
 
   await service.serveAdmin({
     readiness: {
-      [config.CLAIMS === 'redis' ? 'redis' : 'claims']: checkClaims(claims),
+      [config.CLAIMS === 'redis' ? 'redis' : 'claims']: checkClaims(claims, readBack),
       kafka: () => log.ping(),
-      postgres: checkPostgres(partners, claims),
-      ...(store.store !== 'postgres' && { [store.store]: checkLedger(ledger, claims) }),
+      postgres: checkPostgres(partners, readBack),
+      ...(store.store !== 'postgres' && { [store.store]: checkLedger(ledger, readBack) }),
     },
-    routes: { 'GET /claims': showClaimState(claims) },
+    routes: { 'GET /claims': showClaimState(readBack) },
   });
 });
 

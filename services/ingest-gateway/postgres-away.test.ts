@@ -70,17 +70,47 @@ test('a warm gateway goes on accepting while PostgreSQL is away, and says so', a
 });
 
 test('a gateway tells operators whether its claims are warm, were lost, or cannot be asked', async (t) => {
-  const { gateway, redis } = await aGateway(t);
+  const { gateway, redis, readiness } = await aGateway(t);
   const tells = async () => {
     const answer = await gateway.admin('/claims');
-    return [answer.status, ((await answer.json()) as { state?: string }).state];
+    return [answer.status, (await answer.json()) as object];
+  };
+  const gauge = async () => {
+    const metrics = await (await gateway.admin('/metrics')).text();
+    return /^triplock_gateway_cold_ratio\{[^}]*\} (\S+)$/m.exec(metrics)?.[1];
   };
   assert.equal((await gateway.post(body, key('before'))).status, 202);
-  assert.deepEqual(await tells(), [200, 'warm']);
+  assert.deepEqual(await tells(), [200, { state: 'warm' }]);
+  assert.equal(await gauge(), '0');
   await redis.command('FLUSHALL');
-  assert.deepEqual(await tells(), [200, 'cold']);
+  const [answered, told] = await tells();
+  assert.equal(answered, 200);
+  assert.match(JSON.stringify(told), /^{"state":"cold","left":"waits .+"}$/);
+  const { status, ready, checks } = await readiness();
+  assert.deepEqual([status, ready], [200, true]);
+  assert.match(checks['redis']!, /^cold: waits /);
+  // Whoever asks has it looked at, and what is in the topic is read by nobody.
+  await eventually(async () => (await gauge()) === '1');
   await redis.kill();
-  assert.deepEqual(await tells(), [503, undefined]);
+  assert.deepEqual((await tells())[0], 503);
+});
+
+test('a gateway whose claims were lost is warm again by itself, and then needs no ledger for new keys', async (t) => {
+  const { gateway, postgres, redis, readiness, pass } = await aGateway(t);
+  assert.equal((await gateway.post(body, key('before'))).status, 202);
+  await pass();
+  await redis.command('FLUSHALL');
+  const claims = async () => {
+    const answer = await gateway.admin('/claims');
+    return ((await answer.json()) as { state?: string }).state;
+  };
+  assert.equal(await claims(), 'cold');
+  const readBack = { withinMs: 120_000, what: 'that the claims are read back' };
+  await eventually(async () => (await claims()) === 'warm', readBack);
+  await postgres.cut();
+  assert.equal((await gateway.post(body, key('during'))).status, 202);
+  const { status, ready } = await readiness();
+  assert.deepEqual([status, ready], [200, true]);
 });
 
 test('PostgreSQL that stands still delays nobody by more than a moment', async (t) => {

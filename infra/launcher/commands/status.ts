@@ -5,6 +5,7 @@ import { withoutPassword } from '../parts/part.ts';
 import {
   askClaimState,
   type ClaimState,
+  describeClaims,
   type ProcessStatus,
   systemStatus,
   type SystemStatus,
@@ -15,11 +16,13 @@ const help = `
 npm run status -- [options]
 
 Shows every process and whether it is ready, how often it was started again that had ended by
-itself, where people and programs find the system, and what it keeps where: claims are cold after they were lost, and the ledger answers for them. Exit code 0 when
-everything is ready, else 1.
+itself, where people and programs find the system, and what it keeps where: claims are cold after
+they were lost, and it says what is left until they are warm. Exit code 0 when everything is ready,
+else 1.
 
   --json       prints addresses, demo partners and services, as endpoints.json has them, and
-               claimState: warm, cold, or null where no gateway can say
+               claimState: warm, cold, or null where no gateway can say; claimsLeft: what is left
+               to do while they are cold, else null
   --home DIR   the instance (.triplock)
   --help
 `;
@@ -38,6 +41,7 @@ const nothingUp = {
   catcher: null,
   services: [],
   claimState: null,
+  claimsLeft: null,
 };
 
 await runCommand({
@@ -49,15 +53,17 @@ await runCommand({
     process.exitCode = status.ready ? 0 : 1;
     const { endpoints, processes, ...now } = status;
     const isWhole = endpoints !== undefined && isWholeSystem(endpoints);
-    const claimState = isWhole ? ((await askClaimState(endpoints)) ?? null) : null;
+    const claims = isWhole ? await askClaimState(endpoints) : undefined;
     if (values.json) {
-      const all = { ...nothingUp, ...endpoints, ...now, processes, claimState };
+      const claimState = claims?.state ?? null;
+      const claimsLeft = claims?.state === 'cold' ? claims.left : null;
+      const all = { ...nothingUp, ...endpoints, ...now, processes, claimState, claimsLeft };
       process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
       return;
     }
     const lines = processes.map(row);
     if (isWhole) {
-      lines.push('', ...factsOf(endpoints, { ...status, claimState }));
+      lines.push('', ...factsOf(endpoints, status, claims));
     }
     process.stdout.write(
       `${lines.length > 0 ? lines.join('\n') : `nothing runs: start it with \`${startCommand(values.home)}\``}\n`,
@@ -68,18 +74,18 @@ await runCommand({
 /** What a person wants to know of a system that is up. */
 function factsOf(
   endpoints: Endpoints,
-  { runsIn, claimState }: Pick<SystemStatus, 'runsIn'> & { claimState: ClaimState | null },
+  { runsIn }: Pick<SystemStatus, 'runsIn'>,
+  claimState: ClaimState | undefined,
 ): string[] {
   const { gateway, gateways, mode, claims, ledger } = endpoints;
   const how = runsIn === 'containers' ? 'docker: containers' : 'native: processes';
-  const state = claimState ?? 'no gateway can say whether they are warm';
   const facts = [
     ['gateway', gateways.join(' ')],
     ['docs', `${gateway}/docs`],
     ['console', endpoints.console === undefined ? 'is not running' : `${endpoints.console}/`],
     ['postgres', withoutPassword(endpoints.postgres)],
     ['mode', `${mode}, ${how}`],
-    ['claims', `in ${claims}, ${state}`],
+    ['claims', `in ${claims}, ${describeClaims(claimState)}`],
     ['ledger', `in ${ledger}`],
   ] as const;
   return facts.map(([name, fact]) => `${name.padEnd(10)}${fact}`);

@@ -16,6 +16,7 @@ import { withoutPassword } from '../parts/part.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { servicesHere } from '../service-table.ts';
 import { readState } from '../session.ts';
+import { askClaimState, describeClaims } from '../status.ts';
 import { processNames } from '../start-services.ts';
 import { providerNamed, providerNames } from '@triplock/providers';
 import { runCommand } from './run-command.ts';
@@ -107,6 +108,7 @@ await runCommand({
     const where = isWholeSystem(up) ? up.gateways.join(' ') : withoutPassword(up.postgres);
     report(`up in ${seconds} s: ${where}`);
     if (isWholeSystem(up) && up.console) report(`console: ${up.console}/`);
+    if (isWholeSystem(up)) report(`claims: ${describeClaims(await askClaimState(up))}`);
     report(`npm run status | logs | down; logs and endpoints.json are in ${up.home}`);
   },
 });

@@ -31,8 +31,8 @@ export type ClaimUsers = {
  *
  * Where claims were kept elsewhere until now, the new store knows nothing of the latest ones,
  * though it may remember that it was once complete. So the gateways are stopped first, all of them,
- * and the store is made cold: for as long as a claim lives, the ledger answers for keys it does not
- * know.
+ * and the store is made cold: the ledger answers for keys that it does not know, and gateways read
+ * back from it which were used.
  */
 export async function provisionClaims(system: ClaimUsers, location: ClaimLocation): Promise<void> {
   const { store } = location;
@@ -44,7 +44,7 @@ export async function provisionClaims(system: ClaimUsers, location: ClaimLocatio
     await markAllCold(location);
     report(
       `claims: kept in ${store} from now on and no longer in ${before}; ` +
-        'for 24 hours the ledger answers for keys that it does not know',
+        'until they are read back the ledger answers for keys that it does not know',
     );
   }
   state.claims = store;

@@ -25,9 +25,9 @@ export const guard1: Dashboard = {
         numbers({
           title: 'Cold',
           description:
-            '1 while requests meet lost claims, for a minute after the last. The ledger then answers for the store.',
+            'How much of the last day is to be read back from the ledger after claims were lost; 0: warm. Until then the ledger is asked about each new key.',
           unit: 'short',
-          queries: [greatest('triplock_gateway_cold', '{{instance}}', 'instance')],
+          queries: [greatest('triplock_gateway_cold_ratio', '{{instance}}', 'instance')],
         }),
         numbers({
           title: 'Reads that wait',

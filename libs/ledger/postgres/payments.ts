@@ -38,6 +38,7 @@ import {
   findPayment,
   isEmpty,
   kindsOf,
+  postedWithin,
   listPayments,
   noteDispute,
   pendingSums,
@@ -50,8 +51,8 @@ const settleSql = loadSql(import.meta.url, 'settle.sql', columnLists);
 
 /**
  * The ledger in PostgreSQL, schema `ledger`. Writing needs the role `triplock_ledger`; `find`,
- * `kindsOf`, `list`, `pendingOf` and `isEmpty` need only to read `ledger.transactions`. Closing it
- * closes the pool.
+ * `kindsOf`, `postedWithin`, `list`, `pendingOf` and `isEmpty` need only to read
+ * `ledger.transactions`. Closing it closes the pool.
  */
 export function openPostgresLedger(database: Database): Ledger {
   const stale = { outcome: 'stale' } as const;
@@ -83,6 +84,7 @@ export function openPostgresLedger(database: Database): Ledger {
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: (txnId) => findPayment(database, txnId),
     kindsOf: (ids) => kindsOf(database, ids),
+    postedWithin: (ms) => postedWithin(database, ms),
     list: (request) => listPayments(database, request),
     pendingOf: (partnerId) => pendingSums(database, partnerId),
     isEmpty: () => isEmpty(database),

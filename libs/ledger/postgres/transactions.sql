@@ -27,6 +27,19 @@ SELECT txn_id, kind
 FROM ledger.transactions
 WHERE txn_id = ANY ($1::uuid[])
 
+-- name: pendingIds
+-- Tells all that is posted and not final, from the index of those alone.
+--
+-- A row: an id.
+SELECT txn_id FROM ledger.transactions WHERE state = 'pending'
+
+-- name: settledIds
+-- Tells what was settled in a slice of time. The index by block ranges leads to few pages.
+--
+-- $1 from when on, $2 before when, $3 rows at most.
+-- A row: an id.
+SELECT txn_id FROM ledger.transactions WHERE settled_at >= $1 AND settled_at < $2 LIMIT $3
+
 -- name: paymentPosition
 -- The position of a payment in its partner's list.
 --

@@ -38,6 +38,7 @@ import {
   type RowState,
 } from '../outcomes.ts';
 import { columnLists } from '../columns.ts';
+import { inSlices, type PostedPortion } from '../posted-within.ts';
 import type { RefundListOutcome, RefundListRequest } from '../follow-ups.ts';
 import { isUnreadable, paymentOf, followUpOf, type PaymentRow, type FollowUpRow } from '../rows.ts';
 import type { DueTransaction, ProviderEvent, TakeDue, WakeDue } from '../unfinished.ts';
@@ -49,6 +50,8 @@ const sql = loadStatements(
   [
     'findPayment',
     'kindsOf',
+    'pendingIds',
+    'settledIds',
     'paymentPosition',
     'listPayments',
     'pendingSums',
@@ -86,6 +89,25 @@ export async function kindsOf(
   type Known = { txn_id: TxnId; kind: TransactionKind };
   const rows = await database.query<Known>(sql.kindsOf, [ids]);
   return new Map(rows.map(({ txn_id: txnId, kind }) => [txnId, kind]));
+}
+
+/**
+ * What was posted lately, by `Ledger.postedWithin`'s contract: what is pending, and then what was
+ * settled in that time. No index knows when a row was posted, and none is needed: since then it was
+ * settled, or it still is pending. In this order, what is settled in between is seen by one of
+ * them.
+ */
+export async function* postedWithin(
+  database: Queryable,
+  ms: number,
+): AsyncGenerator<PostedPortion> {
+  type Row = { txn_id: TxnId };
+  const idsOf = (rows: readonly Row[]) => rows.map(({ txn_id: txnId }) => txnId);
+  const [time] = await database.query<{ now: Date }>('SELECT now()');
+  yield { ids: idsOf(await database.query<Row>(sql.pendingIds)), part: 0 };
+  yield* inSlices({ now: time!.now, ms }, async ({ from, before, limit }) =>
+    idsOf(await database.query<Row>(sql.settledIds, [from, before, limit])),
+  );
 }
 
 /** The refund as it is now, also inside a transaction that is about to change it. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { deriveEventId, deriveKeyConflictId } from '@triplock/payments';
+import { deriveEventId, deriveKeyConflictId, type TxnId } from '@triplock/payments';
 import { aPayment, everyField } from '@triplock/testing';
 import fc from 'fast-check';
 import {
@@ -259,5 +259,46 @@ function reading(open: Open): void {
     const kinds = [one, other].map(({ txnId, kind }) => [txnId, kind] as const);
     assert.deepEqual(await another.kindsOf(asked), new Map(kinds));
     assert.deepEqual(await ledger.kindsOf([]), new Map());
+  });
+
+  test('what was posted lately is read back whole, pending or settled, with some that is older', async (context) => {
+    const { ledger, another } = await open(context);
+    const readBack = async (ms: number) => {
+      const ids = new Set<TxnId>();
+      const parts: number[] = [];
+      for await (const portion of another.postedWithin(ms)) {
+        for (const id of portion.ids) ids.add(id);
+        parts.push(portion.part);
+      }
+      assert.deepEqual(
+        parts,
+        parts.toSorted((a, b) => a - b),
+      );
+      assert.equal(parts.at(-1), 1);
+      return ids;
+    };
+    assert.equal((await readBack(300_000)).size, 0);
+    // Accepted long ago, and posted now.
+    const late = { ...aPayment(), acceptedAt: new Date('2020-01-01') };
+    const [pending, failed, transfer] = [aPayment(), aPayment(), aPayment()];
+    const failure = { code: 'card_declined', message: 'declined' };
+    const settledAt = new Date();
+    await ledger.post([
+      pendingOf(pending),
+      settledAs(failed, { state: 'failed', failure }, settledAt),
+      settledAs(transfer, { state: 'succeeded' }, settledAt),
+      settledAs(late, { state: 'succeeded' }, settledAt),
+    ]);
+    const all = [pending, failed, transfer, late].map(({ txnId }) => txnId);
+    const found = await readBack(300_000);
+    assert.deepEqual(
+      all.filter((id) => !found.has(id)),
+      [],
+    );
+    // A worker's clock that is ahead.
+    const ahead = aPayment();
+    const tomorrow = new Date(Date.now() + 86_400_000);
+    await ledger.post([settledAs(ahead, { state: 'succeeded' }, tomorrow)]);
+    assert.ok((await readBack(300_000)).has(ahead.txnId));
   });
 }

@@ -74,8 +74,12 @@ export function bookTransferOf(payment: AcceptedPayment): Posting {
   return settledAs(payment, { state: 'succeeded' });
 }
 
-export function settledAs(payment: AcceptedPayment, result: Settlement): Posting {
-  return { payment, traceparent, settlement: { result, settledAt: settledNow } };
+export function settledAs(
+  payment: AcceptedPayment,
+  result: Settlement,
+  settledAt = settledNow,
+): Posting {
+  return { payment, traceparent, settlement: { result, settledAt } };
 }
 
 export function pendingOf(payment: AcceptedPayment, provider = 'stripe'): Posting {

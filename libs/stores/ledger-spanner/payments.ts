@@ -4,6 +4,7 @@ import {
   type DisputeOutcome,
   type DisputeReport,
   firstOfEach,
+  inSlices,
   type Ledger,
   type ListOutcome,
   type ListRequest,
@@ -11,6 +12,7 @@ import {
   pageBytesMax,
   paymentMovement,
   type Posting,
+  type PostedPortion,
   type PostOutcome,
   refuseBadTexts,
   type RowState,
@@ -37,6 +39,7 @@ import {
   paymentFrom,
   readTransaction,
   requestColumns,
+  transactionShards,
   type TransactionRow,
   updateTransaction,
 } from './rows.ts';
@@ -68,6 +71,7 @@ export function openSpannerLedger(database: SpannerDatabase): Ledger {
       return row === undefined || row.payment_id !== null ? undefined : paymentFrom(row);
     },
     kindsOf: (ids) => kindsOf(database, ids),
+    postedWithin: (ms) => changedWithin(database, ms),
     list: (request) => listPayments(database, request),
     pendingOf: (partner) => database.query<Money>(pendingSql, { partner }),
     isEmpty: async () =>
@@ -178,6 +182,25 @@ async function kindsOf(
     keys: ids.map((txnId) => [txnId]),
   });
   return new Map(rows.map(({ txn_id: txnId, kind }) => [txnId as TxnId, kind]));
+}
+
+const changedSql = `
+  SELECT txn_id
+  FROM transactions@{FORCE_INDEX=transactions_by_change}
+  WHERE shard IN UNNEST(GENERATE_ARRAY(0, ${transactionShards - 1}))
+    AND changed_at >= @from AND changed_at < @before
+  LIMIT @limit`;
+
+/** A row changes when it is posted, and may since: from the index of changes alone. */
+async function* changedWithin(
+  database: SpannerDatabase,
+  ms: number,
+): AsyncGenerator<PostedPortion> {
+  const [time] = await database.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
+  yield* inSlices({ now: time!.now, ms }, async (slice) => {
+    const rows = await database.query<Pick<TransactionRow, 'txn_id'>>(changedSql, slice);
+    return rows.map(({ txn_id: txnId }) => txnId as TxnId);
+  });
 }
 
 const listSql = loadSql(import.meta.url, 'list.sql');

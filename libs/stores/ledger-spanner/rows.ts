@@ -26,6 +26,9 @@ import { commitTimestamp, type Lookup, type Value, type Write } from './spanner/
 /** Columns to write, by name. */
 export type Columns = Record<string, Value>;
 
+/** As many parts as its index of changes has: see the table's `shard`. */
+export const transactionShards = 16;
+
 /** A new row of `transactions`; what is not given is null, so that rows of a batch are alike. */
 export function insertTransaction(columns: Columns): Write {
   const all = Object.entries(columns).map(([column, value]) => [column, value ?? null]);

@@ -130,6 +130,7 @@ function drawHop(flow: Flow, hop: (typeof hops)[number]): Html {
       </p>`
     }
     ${'beneath' in hop && whatLeaves(flow, hop.beneath)}
+    ${'cold' in hop && html`<p class="small">${warmth(gauges[hop.cold])}</p>`}
     <span class="lamp ${isDown && 'bad'}">
       ${mine.length === 0 ? 'no process is known' : `${up} of ${mine.length} up`}
     </span>
@@ -196,6 +197,13 @@ function age(oldest: number | null | undefined): Shown {
 
 function some(many: number | null, what: string): Shown {
   return many !== null && many > 0 && html`<b class="old">${number(many)} ${what}</b>`;
+}
+
+/** Whether it remembers by itself, and if not, how much it has still to read back. */
+function warmth(cold: number | null): Shown {
+  if (cold === null) return 'warm or cold: unknown';
+  if (cold === 0) return 'warm';
+  return html`<b class="old">cold, ${number(Math.ceil(cold * 100))} % to read back</b>`;
 }
 
 function auditLine({ gauges: { auditDrift, auditEnded } }: Flow): Html {

@@ -137,11 +137,12 @@ async function claimTransaction(
   const request = claimOf(transaction);
   const ids = { txnId, recordKey: recordKeyOf(transaction) };
   const first =
+    (await claimReadBack(gateway, { request, budget })) ??
     (await claimKnownCold(gateway, { request, budget })) ??
     (await claimInTime(gateway, request, budget));
   if (first.outcome !== 'cold') return first;
 
-  gateway.metrics.metCold();
+  gateway.readBack.metCold();
   const checking = gateway.recovery.checkBarrier(ids, first);
   const { epoch, caughtUp } = await budget.hold(checking, 'recovering the claims');
   if (await budget.hold(gateway.questions.isPosted(transaction), 'the ledger')) {
@@ -159,6 +160,20 @@ async function claimTransaction(
 }
 
 /**
+ * Of a key that is proven to be new, because the ledger was read back after the loss and does not
+ * have it, nobody is asked: it is claimed in the epoch in which that counts, once. Whatever was
+ * claimed since the loss, and whether the bucket is warm or was lost again, the claim says.
+ */
+async function claimReadBack(
+  gateway: Gateway,
+  { request, budget }: { request: ClaimRequest; budget: TimeBudget },
+): Promise<ClaimOutcome | undefined> {
+  const ledgerCheckedIn = gateway.readBack.provenNew(request.txnId);
+  if (ledgerCheckedIn === undefined) return undefined;
+  return claimInTime(gateway, { ...request, ledgerCheckedIn }, budget);
+}
+
+/**
  * Of a bucket that was cold a moment ago the ledger is asked first, so that a new key is claimed
  * once and not twice. It is the same proof in the same order: the barrier was passed, then the
  * ledger was asked, and the claim holds in that epoch alone.
@@ -170,10 +185,9 @@ async function claimKnownCold(
   gateway: Gateway,
   { request, budget }: { request: ClaimRequest; budget: TimeBudget },
 ): Promise<ClaimOutcome | undefined> {
-  const { recovery, questions, metrics } = gateway;
+  const { recovery, questions } = gateway;
   const epoch = recovery.recentEpoch(request);
   if (epoch === undefined) return undefined;
-  metrics.metCold();
   const isPosted = await budget.hold(questions.isPostedSoon(request), 'the ledger');
   if (isPosted !== false) return undefined;
   return claimInTime(gateway, { ...request, ledgerCheckedIn: epoch }, budget);

@@ -34,7 +34,7 @@ export type FindOutcome =
  * @throws when the ledger, the claim store or, about what both do not know, Kafka does not answer.
  */
 export async function findTransaction(gateway: Gateway, asked: Asked): Promise<FindOutcome> {
-  const { claims, recovery, metrics } = gateway;
+  const { claims, recovery, readBack } = gateway;
   const { txnId } = asked;
   const recordKey = knownRecordKey(asked);
   const posted = await findPosted(gateway, asked);
@@ -55,7 +55,7 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
       return late === undefined ? { outcome: 'not-found' } : showPosted(gateway, late, asked);
     }
     case 'cold': {
-      metrics.metCold();
+      readBack.metCold();
       const { epoch, caughtUp } = await recovery.checkBarrier({ txnId, recordKey }, claimed);
       // Asked again, because only what the ledger says after the barrier counts.
       const late = await findPosted(gateway, asked);

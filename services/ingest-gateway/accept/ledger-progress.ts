@@ -24,7 +24,7 @@ type Position = { committed: Offsets; end: Offsets };
 /** A loss has one barrier. Those of older losses are asked about no more. */
 const passedMax = 100;
 
-// Kafka is asked for all waiting requests together, and this often at most.
+/** Kafka is asked for all waiting requests together, and this often at most. */
 const askLimits = { apartMs: 100 };
 
 /** Writes offsets down as a barrier, under an id, so that no two are the same text. */
@@ -41,12 +41,15 @@ export function writeBarrier(end: Offsets): string {
  * Nothing is carried from one barrier to the next, and every answer of Kafka that counts was asked
  * for after the question: a topic may be deleted and made anew, and its offsets then start at 0.
  */
-export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>): Progress {
+export function watchProgress(
+  offsets: Pick<TopicOffsets, 'committed' | 'end'>,
+  limits = askLimits,
+): Progress {
   const passed = new Map<string, { barrier: Offsets; known: Set<number> }>();
   const ask = shareReads(async (): Promise<Position> => {
     const [committed, end] = await Promise.all([offsets.committed(), offsets.end()]);
     return { committed, end };
-  }, askLimits);
+  }, limits);
   const passedOf = (text: string) => {
     const seen = passed.get(text);
     if (seen !== undefined) return seen;

@@ -21,7 +21,9 @@ export type BarrierIds = { txnId: TxnId; recordKey?: TxnId | undefined };
 type MetCold = { marker: Required<BucketMarker>; untilMs: number };
 
 /** What is done when the claim store lost claims. */
-export type LossRecovery = Pick<Progress, 'untilPosted'> & {
+export type LossRecovery = Pick<Progress, 'untilPosted' | 'hasPassed'> & {
+  /** A barrier at what is in the topic now. */
+  markEnd(): Promise<string>;
   checkBarrier(ids: BarrierIds, cold: Cold): Promise<BarrierCheck>;
   /**
    * The epoch of a bucket that was cold a moment ago, where the ledger had caught up with all under
@@ -55,19 +57,24 @@ const recentMs = 10_000;
  * Has the topic and the ledger stand in for claims that their store lost. A loss is noted for all
  * buckets at once, by the first request that meets it, and the topic is asked once per loss.
  */
-export function recoverLosses(stores: Stores): LossRecovery {
+export function recoverLosses(
+  stores: Stores,
+  limits?: Parameters<typeof watchProgress>[1],
+): LossRecovery {
   let noting: Promise<readonly Required<BucketMarker>[]> | undefined;
   // Requests that meet the same loss share one run. One that meets a newer loss may join too: the
   // epoch it gets is then over, and the claim store makes no claim on the ledger's answer.
   const note = () => (noting ??= noteLoss(stores).finally(() => (noting = undefined)));
 
-  const progress = watchProgress(stores.offsets);
+  const progress = watchProgress(stores.offsets, limits);
   /** Buckets, once their loss was noted. */
   const metCold = new Map<number, MetCold>();
   const expired = watchExpired(stores.offsets);
 
   return {
     untilPosted: progress.untilPosted,
+    hasPassed: progress.hasPassed,
+    markEnd: async () => writeBarrier(await stores.offsets.end()),
     expiredArePosted: (recordKey) => expired.arePosted(recordKey),
     async checkBarrier({ txnId, recordKey }, { epoch, barrier }) {
       const bucket = bucketOf(txnId, bucketCount);

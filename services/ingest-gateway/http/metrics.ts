@@ -10,6 +10,7 @@ import {
   type Registry,
 } from '@triplock/runtime';
 import type { QuestionOutcome } from '../accept/ledger-questions.ts';
+import { partLeft, type ReadBack } from '../accept/read-back.ts';
 import type { FastifyInstance, FastifyReply, onResponseHookHandler } from 'fastify';
 
 /**
@@ -36,8 +37,6 @@ export type GatewayMetrics = {
   reads: Tally<'found' | 'not-found' | 'cold' | 'unavailable'>;
   lists: Tally<'page' | 'unknown-cursor' | 'not-found' | 'cold' | 'unavailable'>;
   waiters: Gauge;
-  /** A request met a cold bucket. */
-  metCold(): void;
 };
 
 /**
@@ -82,7 +81,6 @@ export function gatewayMetrics(
       help: 'Reads that are waiting for a payment or refund to become final.',
       registers,
     }),
-    metCold: openColdGauge(registry),
   };
 }
 
@@ -181,20 +179,16 @@ function addLimitGauge(
   });
 }
 
-// Longer than any scrape interval, so that a cold spell with little traffic is seen.
-const coldForMs = 60_000;
-
-function openColdGauge(registry: Registry): GatewayMetrics['metCold'] {
-  let coldAt = -Infinity;
+/** Registers how much of what a gateway's claim store lost is still to be read back. */
+export function addReadBackGauge(registry: Registry, { state }: Pick<ReadBack, 'state'>): void {
   new Gauge({
-    name: 'triplock_gateway_cold',
-    help: '1 if a request in the last minute met lost claims and had to be checked in the ledger.',
+    name: 'triplock_gateway_cold_ratio',
+    help: 'How much of the last day is to be read back from the ledger, as claims were lost; 0: warm.',
     registers: [registry],
     collect() {
-      this.set(performance.now() - coldAt < coldForMs ? 1 : 0);
+      this.set(partLeft(state()));
     },
   });
-  return () => void (coldAt = performance.now());
 }
 
 /** Informational answers and redirects are none of ours. */

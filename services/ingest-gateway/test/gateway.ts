@@ -41,6 +41,7 @@ import {
 import { wholeLedger } from '../accept/find-key.ts';
 import { askTogether } from '../accept/ledger-questions.ts';
 import { recoverLosses } from '../accept/loss-recovery.ts';
+import { readBackLosses } from '../accept/read-back.ts';
 import type { Order, Transaction } from '../accept/transaction.ts';
 import { watchUnposted } from '../accept/unposted.ts';
 import type { Gateway } from '../gateway.ts';
@@ -78,15 +79,20 @@ export async function openTestGateway(
   const metrics = createMetrics('test');
   const refunds = openPostgresFollowUps(database.open('triplock_gateway'));
   const continuity = openPostgresContinuity(database.open('triplock_gateway'));
+  const recovery = recoverLosses({ claims, ledger, offsets, logger });
+  const sameLedger = () => wholeLedger(continuity);
+  const losses = { claims, ledger, recovery, wholeLedger: sameLedger, logger };
   const gateway = partialGateway({
     claims,
-    recovery: recoverLosses({ claims, ledger, offsets, logger }),
+    recovery,
+    // Nobody looks but a test: nothing is under way then.
+    readBack: readBackLosses(losses, { underWayMs: 0 }),
     unposted: watchUnposted({ claims, offsets, logger }),
     log,
     backlogs: { claims: openBacklog(), appends: openBacklog() },
     ledger,
     questions: askTogether(ledger, { limitMs: 2_200, count: () => {} }),
-    wholeLedger: () => wholeLedger(continuity),
+    wholeLedger: sameLedger,
     refunds,
     metrics: gatewayMetrics(metrics),
     crashPoints: createCrashPoints(),

@@ -9,7 +9,7 @@ export const way = {
       'accepted',
     ]),
   },
-  gauges: {},
+  gauges: { claimsCold: ['triplock_gateway_cold_ratio', 'largest'] },
   hop: {
     from: 'partners',
     guard: 'guard 1',
@@ -17,5 +17,6 @@ export const way = {
     unit: 'accepted',
     rate: 'accepted',
     caught: 'caughtByClaims',
+    cold: 'claimsCold',
   },
 } as const satisfies Way;

@@ -1,5 +1,5 @@
 import { transactionColumns } from '@triplock/ledger';
-import type { TransactionRow } from '../rows.ts';
+import { transactionShards, type TransactionRow } from '../rows.ts';
 import type { Moment } from '../spanner/database.ts';
 
 /** Rows that changed last after some time, by their ids. */
@@ -9,7 +9,7 @@ type Changed = {
   fullPartEnds: readonly bigint[];
 };
 
-const [transactionShards, outboxBuckets] = [16, 64];
+const outboxBuckets = 64;
 
 const transactionsSql = `
   SELECT changed.*
