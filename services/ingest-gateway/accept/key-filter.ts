@@ -8,8 +8,9 @@ export type KeyFilter = {
 };
 
 /**
- * As many as seven hexadecimal digits number, which are 32 MiB. Of ten million ids one other in 3
- * 000 is taken for one of them; of 86 million, a thousand payments a second for a day, one in four.
+ * As many as seven hexadecimal digits number, which are 32 MiB. With ten million ids in it, one of
+ * 3 000 others is taken for one of them; with 86 million, a thousand payments a second for a day,
+ * one of four.
  */
 const bits = 16 ** 7;
 
