@@ -22,8 +22,8 @@ import type { AttemptOutcome, Worker } from './worker.ts';
 const rowsMax = 64;
 const leaseMs = 15_000;
 /**
- * While more are due than there are slots for, and nobody else wants these, they gather for so long,
- * to be filled by one look.
+ * While more are due than there are slots for, and nobody else wants these, they gather for so
+ * long, to be filled by one look.
  */
 const looksApartMs = 100;
 
