@@ -26,8 +26,16 @@ FROM lease_deliveries(
 -- What the deliveries say that waited and were leased: never changed, and too long to be read
 -- while other senders wait for their lease.
 --
--- $1 event ids, whose deliveries all say the same. A row for each.
-SELECT DISTINCT ON (event_id) event_id, body FROM webhooks.deliveries WHERE event_id = ANY ($1::uuid[])
+-- $1 event ids, none twice, whose deliveries all say the same. A row for each. They are looked up
+-- one by one: for many at once a planner would rather read all of a table that has yet to grow.
+SELECT asked.event_id, its.body
+FROM unnest($1::uuid[]) AS asked (event_id)
+CROSS JOIN LATERAL (
+  SELECT body FROM webhooks.deliveries
+  WHERE deliveries.event_id = asked.event_id
+  ORDER BY ordinal
+  LIMIT 1
+) AS its
 
 -- name: recordAttempts
 -- Records what attempts came to, each for the sender that still holds the delivery, by the function

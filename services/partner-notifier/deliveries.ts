@@ -293,8 +293,8 @@ async function readLease(
   made: readonly Notice[],
 ): Promise<Lease> {
   const bodies = new Map(made.map(({ eventId, body }) => [eventId, body]));
-  const ids = rows.flatMap(({ event_id }) => event_id ?? []);
-  const waited = ids.filter((id) => !bodies.has(id));
+  const ids = new Set(rows.flatMap(({ event_id }) => event_id ?? []));
+  const waited = [...ids].filter((id) => !bodies.has(id));
   if (waited.length > 0) {
     const said = await database.query<Said>(sql.readBodies, [waited]);
     for (const { event_id, body } of said) bodies.set(event_id, body);

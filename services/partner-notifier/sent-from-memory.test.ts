@@ -337,3 +337,18 @@ test('a lease that was planned while nothing was there reads no more than it tak
   assert.ok(full.rows < 100n, `${full.rows} rows were read`);
   assert.equal((await full.read()).leased.length, 10);
 });
+
+test('what many say that waited is read by where they are, and not by a walk through all', async (context) => {
+  const { database, owner } = await queues(context, { acme: 600 });
+  await owner.query('VACUUM ANALYZE webhooks.deliveries');
+  const walks = await database.transaction(async (tx) => {
+    const { make } = openDeliveries({ ...database, query: tx.query }, manyRates);
+    const read = await make(tx, [], { owner: 'a', leaseMs: anHour, deliveriesMax: 500 });
+    const { leased } = await read();
+    assert.ok(leased.length === 500 && leased.every(({ body }) => body.length > 0));
+    return tx.query<{ walks: bigint }>(
+      `SELECT seq_scan AS walks FROM pg_stat_xact_user_tables WHERE relname = 'deliveries'`,
+    );
+  });
+  assert.deepEqual(walks, [{ walks: 0n }]);
+});
