@@ -147,3 +147,37 @@ test('each call that was sent is reported with what is known of it, and one that
   await breaker.readIntent(query);
   assert.deepEqual(calls, ['readIntent answered', 'confirmIntent unknown', 'refund unknown']);
 });
+
+test('a call that was turned away is sent again, the same, and is no trouble', async () => {
+  const turnedAway = { ...unknown, tooMany: { of: 'all', by: 'rate' } } as const;
+  const answers: CreateOutcome[] = [turnedAway, turnedAway, turnedAway, created];
+  const asked: unknown[] = [];
+  const ended: string[] = [];
+  const createIntent = async (request: IntentRequest) => {
+    asked.push(request);
+    return answers[asked.length - 1]!;
+  };
+  const breaker = openCircuitBreaker({ createIntent } as unknown as Provider, {
+    unknownInARowMax: 2,
+    openMs: 60_000,
+    onCall: (_, { outcome }) => ended.push(outcome),
+  });
+  const request = { key: 'a' } as unknown as IntentRequest;
+  assert.equal(await breaker.createIntent(request), created);
+  assert.deepEqual(asked, [request, request, request, request]);
+  assert.deepEqual(ended, ['turned-away', 'turned-away', 'turned-away', 'answered']);
+  assert.ok(breaker.callersMax() > 0);
+});
+
+test('whoever would wait for a turn does not once the process ends', async () => {
+  const turnedAway = { ...unknown, tooMany: { of: 'all', by: 'rate' } } as const;
+  const { ask, answers, close, sent } = aBreaker();
+  answers(turnedAway);
+  const waits = ask();
+  await eventually(async () => sent() > 0);
+  const late = ask();
+  close();
+  for (const answer of await Promise.all([waits, late, ask()])) {
+    assert.ok(answer.outcome === 'unknown' && !answer.sent);
+  }
+});

@@ -92,6 +92,8 @@ export function openCircuitBreaker(
   ): Promise<Outcome | Unknown> => {
     const deadlineMs = performance.now() + turnMs;
     for (;;) {
+      // Whoever waits would have a process that ends wait for its turn.
+      if (closed) return unsent('shutting down', openMsMax);
       const turn = await pace.turn(name, deadlineMs - performance.now());
       if (turn.outcome === 'late') return unsent('the provider takes no more calls', turn.inMs);
       const answer = await sendOnce(name, call);

@@ -51,10 +51,11 @@ export function openPace(): Pace {
       const begunMs = performance.now();
       for (const limits of [each, all]) limits.begin(begunMs);
       const ended = (tooMany?: TooMany) => {
-        for (const limits of [each, all]) limits.leave();
+        // Before a place is given to who waits: it may be one too many.
         if (tooMany !== undefined) {
           (tooMany.of === 'all' ? all : each).lower(tooMany.by, begunMs);
         }
+        for (const limits of [each, all]) limits.leave();
       };
       return { outcome: 'now', ended };
     },
