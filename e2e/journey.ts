@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { bringUp, runCommand, takeDown, withLock } from '@triplock/launcher';
+import { bringUp, runCommand, takeDown, withLock, type Endpoints } from '@triplock/launcher';
 import { openTerminal } from '@triplock/command';
 import {
   type PaymentKind,
@@ -38,6 +38,8 @@ const loops: readonly string[] = [
   'libs/ledger/postgres/continuity.ts',
   // Asked by each pass of the resolver whether the provider is left alone.
   'libs/provider/circuit-breaker.ts',
+  // Asked by each pass how many the provider takes just now.
+  'libs/provider/pace.ts',
   // Renews the dispatcher's leases, measures its backlog, and removes events by age.
   'services/outbox-dispatcher/upkeep.ts',
   // Renews what reads show of payments that the ledger does not have yet.
@@ -68,6 +70,7 @@ await runCommand({
       try {
         const wanted = { home, replicas: 1, parts: 'native', settings } as const;
         const system = await bringUp({ ...wanted, report, signal });
+        await holdReports(system);
         terminal.progress('one payment of each kind, and nobody');
         return await measure({ system, folder });
       } finally {
@@ -80,6 +83,19 @@ await runCommand({
     if (!journey.ok) process.exitCode = 1;
   },
 });
+
+/**
+ * The provider reports each card that it has charged, which ends nothing that its answer has not:
+ * it comes while the card is followed or after that, by how busy the machine is.
+ */
+async function holdReports({ stripe, controlToken }: Endpoints): Promise<void> {
+  const answer = await fetch(`${stripe}/_simulator/webhooks`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${controlToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ paused: true }),
+  });
+  if (!answer.ok) throw new Error(`the Stripe simulator answers ${await answer.text()}`);
+}
 
 type Journey = Awaited<ReturnType<typeof measure>>;
 
