@@ -156,8 +156,8 @@ export type Slots = {
   release(slots?: number): void;
   /** How many could be taken at once. */
   free(): number;
-  /** Whether anybody waits for one. */
-  isAwaited(): boolean;
+  /** How many wait for one, of this name or of all. */
+  waiting(caller?: string): number;
 };
 
 /** Opens `slotsMax` slots, all of them free. */
@@ -198,7 +198,10 @@ export function openSlots(slotsMax: number): Slots {
       for (let slot = 0; slot < slots; slot += 1) releaseOne();
     },
     free: () => slotsMax - taken,
-    isAwaited: () => waiting.size > 0,
+    waiting: (caller) =>
+      caller === undefined
+        ? [...waiting.values()].reduce((sum, { length }) => sum + length, 0)
+        : (waiting.get(caller)?.length ?? 0),
   };
 }
 

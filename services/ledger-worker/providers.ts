@@ -18,7 +18,7 @@ export function askedAt(
   { offered, slotsMax }: { offered: readonly ListedProvider[]; slotsMax: number },
 ): Providers {
   const open = (name: ProviderName, provider: CircuitBreaker): AskedProvider => {
-    return { name, provider, slots: openSlots(slotsMax), queued: new Map(), outlasting: new Set() };
+    return { name, provider, slots: openSlots(slotsMax), outlasting: new Set() };
   };
   const asked = new Map(providerNames.map((name) => [name as string, open(name, breakers[name])]));
   const all = [...asked.values()];

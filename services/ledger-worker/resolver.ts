@@ -97,7 +97,7 @@ export function resolverPass(worker: Worker, { rows, slots, callersMax }: Resolv
 
   return async () => {
     const restMs = lookedMs + looksApartMs - performance.now();
-    if (expected > 1 && !slots.isAwaited() && restMs > 0) await delay(restMs);
+    if (expected > 1 && slots.waiting() === 0 && restMs > 0) await delay(restMs);
     await slots.take('resolver');
     const wanted = Math.min(expected, callersMax());
     if (wanted === 0) {

@@ -35,8 +35,6 @@ export type AskedProvider = {
   provider: CircuitBreaker;
   /** How many transactions are at it at once, for batches and the resolver together. */
   slots: Slots;
-  /** How much of each partner waits for a slot, for batches. */
-  queued: Map<string, number>;
   /** Of what is at it, what its batch did not wait for to the end. */
   outlasting: Set<Promise<unknown>>;
 };

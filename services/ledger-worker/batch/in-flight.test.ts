@@ -35,7 +35,6 @@ function aWorker(handOverMs = 5_000, slotsMax = 1) {
     name: 'stripe',
     provider: { createIntent },
     slots: openSlots(slotsMax),
-    queued: new Map(),
     outlasting: new Set(),
   };
   const worker = {

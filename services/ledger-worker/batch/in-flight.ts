@@ -124,7 +124,7 @@ async function finishInSlot(
   // A report about its charge may have let it be due, and the resolver has it, or has finished it.
   const isOthersToo = work.kind === 'follow-up' && slots.free() === 0;
   const queuedAtMs = performance.now();
-  await takeInTurn(worker, work);
+  await slots.take(laneOf(work));
   try {
     if (performance.now() - queuedAtMs > queuedMsMax) {
       progress.moveTo('dropped');
@@ -137,19 +137,14 @@ async function finishInSlot(
   }
 }
 
-function mayNotQueue({ queued }: WorkerAt, work: InFlight): boolean {
-  if ((queued.get(partnerOf(work)) ?? 0) < littleQueued) return false;
-  return [...queued.values()].reduce((sum, each) => sum + each, 0) >= queuedMax;
+function mayNotQueue({ slots }: WorkerAt, work: InFlight): boolean {
+  return slots.waiting(laneOf(work)) >= littleQueued && slots.waiting() >= queuedMax;
 }
 
-/** Takes a slot when it is the partner's turn. */
-async function takeInTurn({ slots, queued }: WorkerAt, work: InFlight): Promise<void> {
-  const partner = partnerOf(work);
-  queued.set(partner, (queued.get(partner) ?? 0) + 1);
-  await slots.take(`partner ${partner}`);
-  const left = queued.get(partner)! - 1;
-  if (left > 0) queued.set(partner, left);
-  else queued.delete(partner);
+/** Partners have slots in turn. */
+function laneOf(work: InFlight): string {
+  const { partnerId } = work.kind === 'payment' ? work.payment : work.followUp;
+  return `partner ${partnerId}`;
 }
 
 /**
@@ -189,7 +184,7 @@ async function attemptUntilKnown(
     if (restMs === undefined) return 'handed-over';
     slots.release();
     await delay(Math.max(restMs, retryAfterMs));
-    await takeInTurn(worker, work);
+    await slots.take(laneOf(work));
   }
 }
 
@@ -291,10 +286,6 @@ export function reportStillUnknown(
   worker.metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
   if (untilMended) reportStuck(worker, { txnId, because: 'refused', error });
   else worker.logger.warn({ err: error, txnId }, 'the outcome at the provider is unknown');
-}
-
-function partnerOf(work: InFlight) {
-  return work.kind === 'payment' ? work.payment.partnerId : work.followUp.partnerId;
 }
 
 function txnIdOf(work: InFlight) {
