@@ -1,18 +1,10 @@
 import type { PaymentStatus, TxnId } from '@triplock/payments';
 import { Type } from '../schema.ts';
-import {
-  limitSchema,
-  pageSizeUsual,
-  paymentStatuses,
-  timeMeaning,
-  timeOf,
-  timeSchema,
-  txnIdSchema,
-} from './fields.ts';
+import { limitSchema, pageSizeUsual, paymentStatuses, txnIdSchema } from './fields.ts';
 import { paymentRequestSchema } from '../kinds/payment.ts';
 import type { FieldProblem } from './problem.ts';
-import { isDay } from './settlement.ts';
-import { fieldProblem, listQueryParser } from './validation.ts';
+import { noDayIn, timeOf, timeSchema } from './times.ts';
+import { listQueryParser } from './validation.ts';
 import { deliveryIdSchema, webhookDeliveryStates } from './webhook-delivery.ts';
 
 /** The query of `GET /v1/payments`; what validates is what the OpenAPI document shows. */
@@ -64,16 +56,11 @@ export function parsePaymentListQuery(query: string): ParsedPaymentListQuery {
   if (parsed.outcome === 'invalid') return parsed;
   const { limit = pageSizeUsual, starting_after: startingAfter, ...others } = parsed.values;
   const { status, reference, since, until } = others;
-  const errors = [...noDayIn('since', since), ...noDayIn('until', until)];
+  const errors = noDayIn({ since, until });
   if (errors.length > 0) return { outcome: 'invalid', errors };
   const at = (time: string | undefined) => (time === undefined ? undefined : timeOf(time));
   const times = { since: at(since), until: at(until) };
   return { outcome: 'valid', query: { limit, startingAfter, status, reference, ...times } };
-}
-
-function noDayIn(name: string, time: string | undefined): FieldProblem[] {
-  if (time === undefined || isDay(time.slice(0, 10))) return [];
-  return [fieldProblem([name], `expected ${timeMeaning}`)];
 }
 
 /** The query of `GET /v1/payments/{id}/refunds`. */

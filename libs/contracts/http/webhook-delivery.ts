@@ -1,9 +1,9 @@
 import { eventTypes, type EventId, type JsonObject, type JsonValue } from '@triplock/payments';
 import { Compile, Type, type Static } from '../schema.ts';
-import { idPattern, timeMeaning, timeSchema, txnIdSchema } from './fields.ts';
+import { idPattern, txnIdSchema } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
-import { isDay } from './settlement.ts';
-import { explainBody, fieldProblem } from './validation.ts';
+import { noDayIn, timeSchema } from './times.ts';
+import { explainBody } from './validation.ts';
 
 const time = { format: 'date-time' };
 const timeOrNull = (description: string) =>
@@ -164,9 +164,8 @@ const explain = explainBody(redeliveryRequestSchema);
  */
 export function validateRedeliveryRequest(json: JsonValue | undefined): ValidatedRedeliveryRequest {
   if (!request.Check(json)) return { outcome: 'invalid', errors: explain(json) };
-  const errors = (['since', 'until'] as const)
-    .filter((name) => json[name] !== undefined && !isDay(json[name].slice(0, 'yyyy-mm-dd'.length)))
-    .map((name) => fieldProblem([name], `expected ${timeMeaning}`));
+  const { since, until } = json;
+  const errors = noDayIn({ since, until });
   if (errors.length > 0) return { outcome: 'invalid', errors };
   return { outcome: 'valid', asked: json, body: json };
 }
