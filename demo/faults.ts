@@ -65,14 +65,22 @@ export async function untilFired<Value>(
   });
 }
 
-/** Has every replica of a service stand still (SIGSTOP), connections open, while `work` goes on. */
-export async function pauseDuring<Result>(
+/** Has every replica of a service stand still while `work` goes on. */
+export function pauseDuring<Result>(
   system: System,
   service: ServiceName,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const { home } = system;
   const names = system.replicas(service).map(({ name }) => name);
+  return pauseAllDuring(system, names, work);
+}
+
+/** Has processes stand still (SIGSTOP), connections open, while `work` goes on. */
+export async function pauseAllDuring<Result>(
+  { home }: System,
+  names: readonly string[],
+  work: () => Promise<Result>,
+): Promise<Result> {
   try {
     for (const name of names) await pauseProcess({ home, name });
     return await work();

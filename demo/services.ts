@@ -27,7 +27,7 @@ export function askAdmin(
 export type Counter = { name: string; labels?: Readonly<Record<string, string>> };
 
 /** Sum of a counter's series whose labels include the given ones; 0 when there is none yet. */
-export async function readCounter(service: ServiceEndpoint, counter: Counter): Promise<number> {
+async function readCounter(service: ServiceEndpoint, counter: Counter): Promise<number> {
   const text = await (await askAdmin(service, { path: '/metrics' })).text();
   return sumSeries(text, counter);
 }

@@ -35,7 +35,7 @@ import type { Answer } from '../partner.ts';
 import { FaultDidNotFire, fired, promised, until } from '../promises.ts';
 import { askProvider, describeProvider, requireSimulator } from '../provider.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';
-import { readCounter } from '../services.ts';
+import { watchCounter } from '../services.ts';
 import { auditSystem, type System } from '../system.ts';
 
 /** Guard 1 loses all its claims; its answers must stay right, not only the effects. */
@@ -108,9 +108,11 @@ async function readBack(system: System): Promise<Observation> {
   const took = formatSpan(performance.now() - lostAtMs);
   system.report(`warm again after ${took}`);
 
-  const before = await questionsTo(system);
+  const questions = await watchCounter(system, 'ingest-gateway', {
+    name: 'triplock_gateway_ledger_questions_total',
+  });
   const next = await sendFirst(system, newOrder(system, 'claims-read-back'));
-  const asked = (await questionsTo(system)) - before;
+  const asked = await questions.grown();
   promised('of a new key the ledger is not asked', asked === 0, { ids: [next.id], saw: asked });
   const { again, other } = await askAgain(system, first);
   promiseReplay(first, again);
@@ -129,15 +131,6 @@ async function readBack(system: System): Promise<Observation> {
       webhook: describeWebhook(seen),
     },
   };
-}
-
-/** How often gateways have asked the ledger about a key. */
-async function questionsTo(system: System): Promise<number> {
-  const counter = { name: 'triplock_gateway_ledger_questions_total' };
-  const counts = await Promise.all(
-    system.replicas('ingest-gateway').map((replica) => readCounter(replica, counter)),
-  );
-  return counts.reduce((sum, each) => sum + each, 0);
 }
 
 /**

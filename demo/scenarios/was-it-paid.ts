@@ -1,4 +1,3 @@
-import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { count } from '@triplock/command';
 import { deriveTxnId, type IdempotencyKey, type PartnerId, type TxnId } from '@triplock/payments';
 import {
@@ -9,7 +8,7 @@ import {
   promiseOneEffect,
   untilDelivered,
 } from '../effects.ts';
-import { bringBack, killAt, pauseDuring } from '../faults.ts';
+import { bringBack, killAt, pauseAllDuring, pauseDuring } from '../faults.ts';
 import { newOrder, sendFirst, type Order } from '../orders.ts';
 import { fired, promised, until } from '../promises.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';
@@ -42,7 +41,7 @@ async function askAboutKeys(system: System): Promise<Observation> {
   });
   promiseUnknown(retold, withoutWorkers);
   promiseAccepted(retold, await untilKnown(system, retold));
-  promiseUnknown(unheard, await whileKafkaStands(system, () => ask(unheard)));
+  promiseUnknown(unheard, await pauseAllDuring(system, ['kafka'], () => ask(unheard)));
   system.report('asked while workers, and then Kafka, stood still: 503, nobody can know');
 
   // What arrived before is what the answer is about, so it has to be of after that.
@@ -120,19 +119,6 @@ function promiseAccepted(order: Order, told: Told): void {
 function promiseNeverAccepted(order: Order, told: Told): void {
   const holds = told.status === 'never_accepted';
   promised('what was never accepted is told as that', holds, { ids: [order.key], saw: told });
-}
-
-async function whileKafkaStands<Result>(
-  { home }: System,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  const kafka = { home, name: 'kafka' };
-  try {
-    await pauseProcess(kafka);
-    return await work();
-  } finally {
-    await continueProcess(kafka);
-  }
 }
 
 const idOf = ({ kind = 'payment', partner, key }: Order) =>
