@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { askAgain, type Attempt, sendMixed } from '../mixed-load.ts';
-import { type AskedKey, judgeStorm } from '../storm/checker.ts';
-import { followArrivals, gatherEvidence } from '../storm/evidence.ts';
+import { type AskedKey, fedTwice, judgeStorm } from '../storm/checker.ts';
+import { followArrivals, followFeed, gatherEvidence } from '../storm/evidence.ts';
 import { killAtOnce, killEach, stormLoadOf, tookEffectOnce } from '../storms.ts';
 import { recordRun } from '../test/history.ts';
 import { newKey } from '../test/partner.ts';
@@ -31,6 +31,7 @@ test(`under a storm of kills (seed ${seed}) that hits every process, and then al
   const onKill = (names: readonly string[]) => recorded.history.fault('kill', names.join(' '));
   const run = newKey('storm');
   const webhooks = followArrivals(on.system.catcher);
+  const feeds = [followFeed(on.acme), followFeed(on.globex)];
   const load = sendMixed([recorded.acme, recorded.globex], { perSecond, seed, run });
   const hits: string[] = [];
   try {
@@ -56,7 +57,10 @@ test(`under a storm of kills (seed ${seed}) that hits every process, and then al
   await tookEffectOnce(on, load.attempts, { run, withinMs: 120_000, races: 'none' });
   const history = await recorded.finish({ complete: true });
   await webhooks.stop();
-  const seen = { run, asked: askedOf(load.attempts), webhooks: webhooks.arrived };
+  for (const feed of feeds) await feed.stop();
+  const fed = feeds.flatMap((feed) => feed.fed);
+  const seen = { run, asked: askedOf(load.attempts), webhooks: webhooks.arrived, fed };
+  assert.deepEqual(fedTwice(fed), []);
   assert.deepEqual(judgeStorm(await gatherEvidence(on, seen)), []);
   const seconds = Math.round((performance.now() - calmAt) / 1_000);
   context.diagnostic(`all was final, once and audited ${seconds} s after the storm: ${history}`);

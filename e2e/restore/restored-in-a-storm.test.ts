@@ -4,7 +4,7 @@ import { bringUp } from '@triplock/launcher';
 import { isCopied } from '@triplock/ledgers';
 import { clockOff, eventually, stripeControl } from '@triplock/testing';
 import { judgeStorm } from '../storm/checker.ts';
-import { followArrivals, gatherEvidence } from '../storm/evidence.ts';
+import { followArrivals, followFeed, gatherEvidence } from '../storm/evidence.ts';
 import { allCustomersAct, sendStorm } from '../storm/stories.ts';
 import { newKey } from '../test/partner.ts';
 import { openSetBack } from '../test/set-back.ts';
@@ -44,6 +44,7 @@ async function setBackInAStorm(context: TestContext, hours: number): Promise<voi
   context.after(() => clocksBehind(on, 0));
   const run = newKey('restored');
   const webhooks = followArrivals(system.catcher);
+  const feeds = [followFeed(on.acme), followFeed(on.globex)];
   const storm = sendStorm(on, { ...load, seed, run });
   let since: Date | undefined;
   try {
@@ -70,10 +71,12 @@ async function setBackInAStorm(context: TestContext, hours: number): Promise<voi
   await everybodyActs();
   await auditIsGreen(hours);
   await webhooks.stop();
+  for (const feed of feeds) await feed.stop();
   const evidence = await gatherEvidence(on, {
     run,
     asked: storm.asked,
     webhooks: webhooks.arrived,
+    fed: feeds.flatMap((feed) => feed.fed),
   });
   const { rows, charges, refunds, disputes } = evidence;
   const counts = { rows, charges, refunds, disputes, webhooks: webhooks.arrived };

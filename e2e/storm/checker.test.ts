@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type AskedKey, type Evidence, judgeStorm, type Listed, type Row } from './checker.ts';
+import {
+  type Arrived,
+  type AskedKey,
+  type Evidence,
+  fedTwice,
+  judgeStorm,
+  type Listed,
+  type Row,
+} from './checker.ts';
 
 const row = (id: string, kind: Row['kind'], more: Partial<Row> = {}): Row => ({
   id,
@@ -61,8 +69,12 @@ const [card, given, refused, held, taken, late] = rows as [Row, Row, Row, Row, R
 const dispute = { id: 'du_1', amount: 50, reason: 'fraudulent' };
 const isDisputed = { type: 'payment.disputed', data: { ...shownOf(card), dispute } };
 
+/** The feeds of partners that got these webhooks. */
+const fedOf = (webhooks: readonly Arrived[]) =>
+  webhooks.map(({ partner, id, body }, n) => ({ partner, id, body, position: `${n}` }));
+
 /** A storm of which nothing is wrong. */
-const truth: Evidence = {
+const withoutFeed: Omit<Evidence, 'fed'> = {
   asked: rows.map(({ id, kind, partner, key }): AskedKey => {
     return { partner, kind, key, answers: [{ status: 202, text: JSON.stringify({ id }) }] };
   }),
@@ -90,6 +102,8 @@ const truth: Evidence = {
   ),
 };
 
+const truth: Evidence = { ...withoutFeed, fed: fedOf(withoutFeed.webhooks) };
+
 test('a storm of which nothing is wrong is judged so', () => {
   assert.deepEqual(judgeStorm(truth), []);
 });
@@ -99,7 +113,7 @@ const changed = (id: string, more: Partial<Row>) => ({
 });
 const without = <Item extends { id: string }>(items: readonly Item[], id: string) =>
   items.filter((each) => each.id !== id);
-const { asked, charges, refunds, webhooks } = truth;
+const { asked, charges, refunds, webhooks, fed } = truth;
 const [first] = charges as [Listed];
 
 const lies: Readonly<Record<string, Partial<Evidence>>> = {
@@ -150,6 +164,17 @@ const lies: Readonly<Record<string, Partial<Evidence>>> = {
     webhooks: webhooks.map((each) => ({ ...each, verified: false })),
   },
   'a dispute that nobody was told of': { webhooks: without(webhooks, 'of the dispute') },
+  'an event that never stood in the feed': { fed: without(fed, 'of late') },
+  'an event that stands in the feed and was no webhook': {
+    fed: [...fed, { ...fed[0]!, id: 'another' }],
+  },
+  'an event with other bytes than its webhook': {
+    fed: fed.map((each) => ({ ...each, body: each.body.replace('1000', '1001') })),
+  },
+  'an event in the feed of another partner': {
+    fed: fed.map((each) => ({ ...each, partner: 'globex' })),
+  },
+  'events of a payment that stand in another order': { fed: fed.toReversed() },
   'a dispute of another amount': {
     disputes: [listed('du_1', 51, { payment_intent: 'pi_1', reason: 'fraudulent' })],
   },
@@ -157,6 +182,13 @@ const lies: Readonly<Record<string, Partial<Evidence>>> = {
 
 for (const [lie, more] of Object.entries(lies)) {
   test(`${lie} is seen`, () => {
-    assert.notDeepEqual(judgeStorm({ ...truth, ...more }), []);
+    const lied = { ...truth, ...more };
+    assert.notDeepEqual(judgeStorm({ ...lied, fed: more.fed ?? fedOf(lied.webhooks) }), []);
   });
 }
+
+test('an event that a reader was given again is named', () => {
+  assert.deepEqual(fedTwice(fed), []);
+  const again = { ...fed[0]!, partner: 'globex' };
+  assert.deepEqual(fedTwice([...fed, again, again]), ['globex of card']);
+});

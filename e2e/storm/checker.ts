@@ -47,6 +47,9 @@ export type Listed = {
 /** A webhook as it arrived. */
 export type Arrived = { partner: string; id: string; verified: boolean; body: string };
 
+/** An event as it stood in its partner's feed; `body` without its id and position. */
+export type Fed = { partner: string; id: string; position: string; body: string };
+
 /** What was seen of a storm once nothing was in flight any more. */
 export type Evidence = {
   asked: readonly AskedKey[];
@@ -55,6 +58,8 @@ export type Evidence = {
   refunds: readonly Listed[];
   disputes: readonly Listed[];
   webhooks: readonly Arrived[];
+  /** As partners read them, in that order. */
+  fed: readonly Fed[];
   /** What `GET` shows at the end, by id. */
   shown: ReadonlyMap<string, Readonly<Record<string, unknown>>>;
 };
@@ -71,6 +76,7 @@ export function judgeStorm(evidence: Evidence): Findings {
   judgeRefunds(evidence, rows, found);
   judgeClosings(evidence, found);
   judgeWebhooks(evidence, rows, found);
+  judgeFeed(evidence, rows, found);
   return found;
 }
 
@@ -228,6 +234,39 @@ function judgeWebhooks(evidence: Evidence, byId: Rows, found: Findings): void {
   judgeEnds(evidence, told, found);
   judgeNumbers(told, found);
   judgeDisputes(evidence, told, found);
+}
+
+/**
+ * What a partner read of its feed is what its webhooks told, word for word, each payment in order.
+ * Only what was read before a restore may have come again.
+ */
+function judgeFeed({ webhooks, fed }: Evidence, byId: Rows, found: Findings): void {
+  const told = (body: string) => JSON.parse(body) as Told;
+  const ofRun = ({ body }: { body: string }) => byId.has(told(body).data.id);
+  const sent = new Map(webhooks.filter(ofRun).map(({ id, body }) => [id, body]));
+  const events = Map.groupBy(fed.filter(ofRun), ({ id }) => id);
+  for (const id of sent.keys()) {
+    if (!events.has(id)) found.push(`webhook ${id} never stood in the feed`);
+  }
+  const lastOf = new Map<string, number>();
+  for (const [id, copies] of events) {
+    const { sequence, data } = told(copies[0]!.body);
+    for (const { partner, body } of copies) {
+      if (body !== sent.get(id)) found.push(`event ${id} was ${body}, its webhook ${sent.get(id)}`);
+      if (partner !== byId.get(data.id)!.partner) found.push(`event ${id} was shown to ${partner}`);
+    }
+    if (sequence === undefined) continue;
+    const payment = byId.get(data.id)!.payment ?? data.id;
+    const last = lastOf.get(payment) ?? 0;
+    if (sequence < last) found.push(`event ${id} of ${payment} was read behind number ${last}`);
+    lastOf.set(payment, sequence);
+  }
+}
+
+/** Events that came more than once to a reader who keeps where it is. */
+export function fedTwice(fed: readonly Fed[]): string[] {
+  const copies = Map.groupBy(fed, ({ partner, id }) => `${partner} ${id}`);
+  return [...copies].flatMap(([name, { length }]) => (length > 1 ? [name] : []));
 }
 
 const endings = /\.(succeeded|captured|failed|canceled)$/;

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@triplock/testing';
 import type { Setup } from '../test/system.ts';
-import type { Arrived, AskedKey, Evidence, Listed, Row } from './checker.ts';
+import type { Partner } from '../test/partner.ts';
+import type { Arrived, Evidence, Fed, Listed, Row } from './checker.ts';
 
 /**
  * Reads from a server that a storm shakes, as long as it takes: to read again does nothing, and a
@@ -51,6 +52,50 @@ export function followArrivals(catcher: string): { arrived: Arrived[]; stop(): P
   };
 }
 
+/**
+ * Reads a partner's feed as its program would that keeps `next` together with what it did, and dies
+ * now and then before it has: it reads that page once more.
+ */
+export function followFeed(from: Partner): { fed: Fed[]; stop(): Promise<void> } {
+  const fed: Fed[] = [];
+  const stopping = new AbortController();
+  let query = `since=${new Date().toISOString()}`;
+  let pages = 0;
+  type Page = { data: (Fed & Record<string, unknown>)[]; next: string; has_more: boolean };
+  const read = () =>
+    eventually(
+      async () => {
+        const { status, body } = await from.send({ path: `/v1/events?limit=100&${query}` });
+        if (status !== 200) throw new Error(`${status} ${body}`);
+        return JSON.parse(body) as Page;
+      },
+      { withinMs: 60_000, what: 'a page of the feed' },
+    );
+  const isAtEnd = async () => {
+    const page = await read();
+    pages += 1;
+    if (pages % 3 === 0) return false;
+    for (const { id, position, ...told } of page.data) {
+      fed.push({ partner: from.id, id, position, body: JSON.stringify(told) });
+    }
+    query = `after=${page.next}`;
+    return !page.has_more && page.data.length === 0;
+  };
+  const follow = async () => {
+    while (!stopping.signal.aborted) if (await isAtEnd()) await delay(100);
+    while (!(await isAtEnd()));
+  };
+  const following = follow();
+  following.catch(() => undefined);
+  return {
+    fed,
+    stop: () => {
+      stopping.abort();
+      return following;
+    },
+  };
+}
+
 const rowsSql = `
   SELECT txn_id AS id, kind, partner_id AS partner, idempotency_key AS key,
     payment_id AS payment, state, amount::float8 AS amount, currency,
@@ -61,7 +106,7 @@ const rowsSql = `
 /** Gathers what is to be judged of a run, whose keys all begin alike, once nothing is in flight. */
 export async function gatherEvidence(
   { look, system, acme, globex }: Pick<Setup, 'look' | 'system' | 'acme' | 'globex'>,
-  seen: { run: string; asked: readonly AskedKey[]; webhooks: readonly Arrived[] },
+  seen: Pick<Evidence, 'asked' | 'webhooks' | 'fed'> & { run: string },
 ): Promise<Evidence> {
   const rows = await look.ledger.query<Row>(rowsSql, [seen.run]);
   const clients = { acme, globex };
@@ -84,12 +129,13 @@ export async function gatherEvidence(
   const ids = new Set(rows.map(({ id }) => id));
   const ours = (each: Listed) => ids.has(each.metadata?.['txn_id'] ?? '');
   const intents = new Set(rows.flatMap(({ intent }) => intent ?? []));
-  const { asked, webhooks } = seen;
+  const { asked, webhooks, fed } = seen;
   return {
     asked,
     rows,
     shown,
     webhooks,
+    fed,
     // Those of other runs are not in these rows; what has no row of any run is found by its intent.
     charges: charges.filter((each) => ours(each) || intents.has(each.payment_intent ?? '')),
     refunds: refunds.filter((each) => ours(each) || intents.has(each.payment_intent ?? '')),

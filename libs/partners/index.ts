@@ -1,4 +1,5 @@
 export { DoneTooOftenError } from './done-too-often.ts';
+export * from './event-feed.ts';
 export { generateApiKey, PartnersUnavailableError, type Authentication } from './api-keys.ts';
 export * from './partner-registry.ts';
 export * from './partners.ts';

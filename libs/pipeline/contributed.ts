@@ -161,6 +161,7 @@ export const rulesOfServices = {
   'delivery-differs-from-inbox': { holds: 'always' },
   'delivery-differs-from-endpoints': { holds: 'always' },
   'delivery-tells-otherwise': { holds: 'always' },
+  'feed-out-of-order': { holds: 'always' },
   'delivery-differs-from-attempts': { holds: 'always' },
   'settlement-missing': { holds: 'in the end' },
   'settlement-differs-from-ledger': { holds: 'always' },

@@ -41,7 +41,7 @@ WITH layers AS (
 ), own (attname, value) AS (
   VALUES ('txn_id', 'txn_id'), ('payment_id', 'txn_id'), ('ordering_key', 'txn_id'),
     ('event_id', 'event_id'), ('idempotency_key', 'key'), ('payload_hash', 'payload_hash'),
-    ('payload', 'payload'), ('body', 'body'), ('order_id', '-n'), ('copies', '1'),
+    ('payload', 'payload'), ('body', 'body'), ('order_id', '-n'), ('position', 'n'), ('copies', '1'),
     ('bucket', '(''x'' || left(txn_id::text, 4))::bit(16)::integer % 64'),
     ('created_at', 'created_at'), ('settled_at', 'settled_at'), ('first_seen', 'settled_at'),
     ('last_seen', 'settled_at'), ('published_at', 'settled_at'), ('received_at', 'settled_at'),

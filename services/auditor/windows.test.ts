@@ -218,6 +218,7 @@ async function copyAsTomorrows(owner: Database, table: string, copies: number): 
     if (type === 'uuid') return `md5(${name} || ' ' || n)::uuid`;
     if (type === 'timestamp with time zone') return `${name} + interval '1 day'`;
     if (['id', 'intent_id', 'idempotency_key'].includes(name)) return `${name} || n`;
+    if (name === '"position"') return `${name} + 1000000000000 * n`;
     if (['order_id', 'kafka_offset'].includes(name)) return `${name} + 1000 * n`;
     return name;
   };

@@ -1,6 +1,7 @@
 import type { Claims } from '@triplock/claims';
 import type { Ledger, FollowUps } from '@triplock/ledger';
 import type {
+  EventFeed,
   Settlements,
   TargetPolicy,
   WebhookDeliveries,
@@ -42,6 +43,7 @@ export type Gateway = {
   wholeLedger(): Promise<string | undefined>;
   refunds: FollowUps;
   settlements: Settlements;
+  events: EventFeed;
   endpoints: WebhookEndpoints;
   deliveries: WebhookDeliveries;
   /** They open what a customer has to do. */

@@ -3,6 +3,7 @@ import { compileSchemas } from '@triplock/contracts';
 import { openLedgerStore } from '@triplock/ledgers';
 import {
   openPartners,
+  openEventFeed,
   openSettlements,
   openWebhookDeliveries,
   openWebhookEndpoints,
@@ -85,6 +86,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     wholeLedger: sameLedger,
     refunds: { ...followUps, find: shareReads((txnId: TxnId) => followUps.find(txnId)) },
     settlements: openSettlements(database),
+    events: openEventFeed(database),
     endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),
     actionKeys: config.ACTION_KEYS,
     deliveries: openWebhookDeliveries(database),

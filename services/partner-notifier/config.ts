@@ -19,8 +19,11 @@ export const settings = {
   ...consumerSettings('partner-notifier'),
   /** What webhook secrets are sealed with, from a file: WEBHOOK_KEYS_FILE. */
   WEBHOOK_KEYS: webhookKeys,
-  /** How long a delivered webhook can still be looked at and sent again. */
-  DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
+  /**
+   * How long a delivered webhook can still be looked at and sent again, and its event stands in its
+   * partner's feed.
+   */
+  DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 2_160),
   /**
    * How long a webhook that was given up can still be sent again, and one that is parked waits for
    * an endpoint.

@@ -13,6 +13,7 @@ export const problemCodes = {
   not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'Method not allowed' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
+  position_expired: { status: 410, title: 'The position is too old' },
   body_too_large: { status: 413, title: 'The body is too large' },
   uri_too_long: { status: 414, title: 'The request target is too long' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },

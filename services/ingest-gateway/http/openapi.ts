@@ -2,6 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { fastifySwagger } from '@fastify/swagger';
 import {
   balanceSchema,
+  eventFeedSchema,
+  fedEventSchema,
   keyStatusSchema,
   newWebhookEndpointSchema,
   problemSchema,
@@ -46,6 +48,8 @@ const schemas = {
   SettlementList: settlementListSchema,
   Balance: balanceSchema,
   KeyStatus: keyStatusSchema,
+  Event: fedEventSchema,
+  EventList: eventFeedSchema,
   WebhookEndpointRequest: webhookEndpointRequestSchema,
   WebhookEndpointCreation: newWebhookEndpointSchema,
   WebhookEndpointChanges: webhookEndpointChangesSchema,

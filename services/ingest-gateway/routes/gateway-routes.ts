@@ -4,6 +4,7 @@ import type { Gateway } from '../gateway.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
+import { addEventRoutes } from './events.ts';
 import { addKeyRoutes } from './keys.ts';
 import { addKindRoutes } from './kinds.ts';
 import { addListRoutes } from './list-transactions.ts';
@@ -19,6 +20,7 @@ import { addWebhookEndpointsRoutes } from './webhook-endpoints.ts';
 export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
   addTransactionRoutes(app, gateway);
   addSettlementRoutes(app, gateway);
+  addEventRoutes(app, gateway);
   addWebhookEndpointRoutes(app, gateway);
   addWebhookEndpointsRoutes(app, gateway);
   addWebhookDeliveryRoutes(app, gateway);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { transactionContracts } from '@triplock/contracts';
 import {
+  openEventFeed,
   openSettlements,
   openWebhookDeliveries,
   openWebhookEndpoints,
@@ -69,6 +70,7 @@ const scopes: Readonly<Record<string, Scope>> = {
     stranger: 200,
   },
   'GET /v1/balance': { owner: 200, stranger: 200 },
+  'GET /v1/events': { owner: 200, stranger: 200 },
   // acme has one already, which is deleted in the end.
   'PUT /v1/webhook-endpoint': { body: { url: endpoint }, owner: 200, stranger: 201 },
   'GET /v1/webhook-endpoint': { owner: 200, stranger: 200 },
@@ -146,6 +148,7 @@ async function aGateway(t: TestContext) {
       addGatewayRoutes(server, {
         ...opened.gateway,
         settlements: openSettlements(database),
+        events: openEventFeed(database),
         endpoints: openWebhookEndpoints(database, parseWebhookKeys(testWebhookKeys)),
         deliveries: openWebhookDeliveries(database),
         targetPolicy: 'public',

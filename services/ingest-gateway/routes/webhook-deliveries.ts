@@ -80,8 +80,8 @@ const redeliverWindowSchema: FastifySchema = {
     'For a receiver that lost some: makes your deliveries whose `created_at` is at `since` or after ' +
     'it and before `until` (or now) due again, as redelivering one does, each under the same ' +
     '`webhook-id`. `status` takes only those with that status; one that is being sent is left to it. ' +
-    'The window is 31 days at most, and webhooks have left that were delivered more than 30 days ' +
-    `ago, or given up more than 90 days ago. Takes the oldest ${redeliveredMax.toLocaleString('en')}, and what was made at the same ` +
+    'The window is 31 days at most, and webhooks have left that were delivered or given up more than ' +
+    `90 days ago. Takes the oldest ${redeliveredMax.toLocaleString('en')}, and what was made at the same ` +
     'moment as the last of them; when `has_more` is true, go on from `next_since` with a new key. ' +
     'Takes effect once per key, which is remembered for 90 days; its keys are apart from those of ' +
     'payments and refunds. You may ask for 1 000 windows within 24 hours.',

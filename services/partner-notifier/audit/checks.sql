@@ -194,6 +194,26 @@ WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
       <> '{' || substr(outbox.payload, strpos(outbox.payload, '"type":"'))
   )
 
+-- name: feed_out_of_order
+-- Events that stand in their partner's feed above the one that came before them of their payment.
+WITH pairs AS MATERIALIZED (
+  SELECT event_id, lag(event_id) OVER (PARTITION BY payment_id ORDER BY sequence) AS before_id
+  FROM auditor.outbox_of($1, $2)
+  WHERE sequence IS NOT NULL
+)
+SELECT event_id::text AS id, its.created_at AS since
+FROM pairs
+CROSS JOIN LATERAL (
+  SELECT position, created_at FROM webhooks.deliveries
+  WHERE deliveries.event_id = pairs.event_id AND ordinal = 1 OFFSET 0
+) AS its
+CROSS JOIN LATERAL (
+  SELECT position FROM webhooks.deliveries
+  WHERE deliveries.event_id = before_id AND ordinal = 1 OFFSET 0
+) AS before
+WHERE before_id IS NOT NULL AND its.position < before.position
+  AND its.created_at >= $1 AND its.created_at < $2
+
 -- name: delivery_differs_from_attempts
 -- Deliveries that say of their attempts what those were not: delivered by none that was answered
 -- with a 2xx, given up after one that was, or with another end, time or number of the last one. An

@@ -5,6 +5,7 @@ import {
   bothEvents,
   change,
   paidEvent,
+  refundEvent,
   remove,
   succeededEvent,
   type AuditedConsumer,
@@ -181,6 +182,8 @@ const harms: AuditedConsumer['harms'] = {
     ...bothEvents((rows) => delivery('body', `replace(body, 'p":"20', 'p":"10')`, rows)),
     ...bothEvents((rows) => delivery('body', `'{}'`, rows)),
   ],
+  // Of what came after another.
+  'feed-out-of-order': [delivery('position', `position - 3600000000`, refundEvent)],
   'delivery-differs-from-attempts': [
     // Called delivered, and nobody ever sent it.
     ...bothEvents((rows) => remove('webhooks.delivery_attempts', rows)),
@@ -253,6 +256,8 @@ export const audited: AuditedConsumer = {
     'webhooks.delivery_attempts.took_ms': 'a duration for people',
     'webhooks.reaped_deliveries.state':
       'whether partners had taken what is removed is known nowhere else',
+    '*webhooks.feed_horizons*': 'a reader who is told that it missed something reads all anew',
+    'webhooks.feed_server.server': 'a server is new once too often: a gap between positions',
     'webhooks.redelivery_acts*': 'what a partner asked for and was answered is known nowhere else',
   },
   denied: [

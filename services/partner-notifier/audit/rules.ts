@@ -11,5 +11,6 @@ export const rules = {
   'delivery-differs-from-inbox': { holds: 'always' },
   'delivery-differs-from-endpoints': { holds: 'always' },
   'delivery-tells-otherwise': { holds: 'always' },
+  'feed-out-of-order': { holds: 'always' },
   'delivery-differs-from-attempts': { holds: 'always' },
 } as const satisfies Rules;

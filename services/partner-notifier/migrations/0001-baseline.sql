@@ -72,9 +72,10 @@ $$;
 -- again: its sender died, after this or later, and its webhook may have arrived.
 --
 -- Senders go one after the other, each until it has committed: what is counted below is then all there is,
--- because each statement of this function sees what was committed before it began. Whoever stands still
--- before its commit loses its transaction after 5 s and holds up the others no longer than that. What
--- waits is leased without the bodies, which are read afterwards.
+-- because each statement of this function sees what was committed before it began, and positions in the
+-- feed, in the order of `made`, are seen in their order. Whoever stands still before its commit loses its
+-- transaction after 5 s and holds up the others no longer than that. What waits is leased without the
+-- bodies, which are read afterwards.
 --
 -- To plan this takes three times as long as to do it for few, so each connection keeps a plan for calls of
 -- few. It is written so that no kept plan is bad, however small the tables were when it was made: what is
@@ -97,17 +98,22 @@ AS $$
 #variable_conflict use_column
 DECLARE
   moment timestamptz;
+  position_before bigint;
 BEGIN
   PERFORM set_config('idle_in_transaction_session_timeout', '5s', true);
   PERFORM lock_leases();
   -- Not now(), which was before the wait: those who waited would each begin what one may.
   moment := clock_timestamp();
+  IF cardinality(made_ids) > 0 THEN
+    position_before := webhooks.take_positions(cardinality(made_ids));
+  END IF;
   IF cardinality(made_ids) > 256 THEN
     SET LOCAL plan_cache_mode = force_custom_plan;
   END IF;
   RETURN QUERY
     WITH made AS MATERIALIZED (
-      SELECT t.*, coalesce(wanting.ordinal, 1)::smallint AS ordinal,
+      SELECT t.*, position_before + t.nth_made AS position,
+             coalesce(wanting.ordinal, 1)::smallint AS ordinal,
              coalesce(wanting.made_together, 1)::smallint AS made_together,
              coalesce(wanting.endpoint_id, '00000000-0000-0000-0000-000000000000') AS endpoint_id,
              coalesce(wanting.is_open, false) AS is_open, wanting.host,
@@ -120,7 +126,7 @@ BEGIN
                ELSE 'parked'
              END AS state
       FROM unnest(made_ids, made_partners, made_txns, made_types, made_bodies, made_traceparents)
-        AS t (event_id, partner_id, txn_id, type, body, traceparent)
+        WITH ORDINALITY AS t (event_id, partner_id, txn_id, type, body, traceparent, nth_made)
       LEFT JOIN LATERAL (
         SELECT live.endpoint_id, live.is_open, live.host,
                row_number() OVER (ORDER BY live.made_at, live.endpoint_id) AS ordinal,
@@ -243,11 +249,11 @@ BEGIN
       WHERE deliveries.ctid = chosen.locked
       RETURNING deliveries.*
     ), begun AS (
-      INSERT INTO webhooks.deliveries (event_id, ordinal, made_together, partner_id, endpoint_id, txn_id, body,
-                              traceparent, state, attempts, lease_owner, lease_host, next_attempt_at,
-                              first_attempt_at)
-      SELECT made.event_id, made.ordinal, made.made_together, made.partner_id, made.endpoint_id, made.txn_id,
-             body, traceparent, made.state,
+      INSERT INTO webhooks.deliveries (event_id, ordinal, made_together, position, partner_id, endpoint_id,
+                              txn_id, body, traceparent, state, attempts, lease_owner, lease_host,
+                              next_attempt_at, first_attempt_at)
+      SELECT made.event_id, made.ordinal, made.made_together, made.position, made.partner_id,
+             made.endpoint_id, made.txn_id, body, traceparent, made.state,
              mine::integer, CASE WHEN mine THEN owner END, CASE WHEN mine THEN made.host END,
              CASE WHEN mine THEN moment + lease ELSE moment END, CASE WHEN mine THEN moment END
       FROM (
@@ -364,13 +370,14 @@ GRANT EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries, record_a
 -- made, and what is old is removed by functions alone.
 GRANT USAGE ON SCHEMA webhooks TO triplock_notifier;
 GRANT SELECT,
-      INSERT (event_id, ordinal, made_together, partner_id, endpoint_id, txn_id, body, traceparent, state,
-              attempts, lease_owner, lease_host, next_attempt_at, first_attempt_at),
+      INSERT (event_id, ordinal, made_together, position, partner_id, endpoint_id, txn_id, body, traceparent,
+              state, attempts, lease_owner, lease_host, next_attempt_at, first_attempt_at),
       UPDATE (state, endpoint_id, attempts, first_attempt, next_attempt_at, lease_owner, lease_host,
               first_attempt_at, last_status, last_error, last_outcome, finished_at)
 ON webhooks.deliveries TO triplock_notifier;
 GRANT SELECT, INSERT ON webhooks.delivery_attempts TO triplock_notifier;
-GRANT EXECUTE ON FUNCTION webhooks.reap_deliveries, webhooks.reap_settings TO triplock_notifier;
+GRANT EXECUTE ON FUNCTION webhooks.take_positions, webhooks.reap_deliveries, webhooks.reap_settings
+TO triplock_notifier;
 
 -- Of partners it reads what it signs with and where it sends, and asks and answers for endpoints.
 GRANT USAGE ON SCHEMA partners TO triplock_notifier;

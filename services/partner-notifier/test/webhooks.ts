@@ -33,7 +33,7 @@ import { createSender, type SendLimits } from '../webhook-sender.ts';
 
 export const anHour = 3_600_000;
 const dayMs = 24 * anHour;
-/** As long as webhooks are kept by default. */
+/** One for each, so that a test sees which. */
 export const retention: Retention = { deliveredMs: 30 * dayMs, undeliveredMs: 90 * dayMs };
 /** Rates that no test comes near. */
 export const manyRates: SendRates = {

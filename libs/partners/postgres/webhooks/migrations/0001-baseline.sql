@@ -1,9 +1,48 @@
 -- What partners are to be notified of, and what became of it: whoever sends works on these rows, partners
 -- and people look at them and ask for them again, and the audit compares them with the events.
+
+-- A partner's feed has its events in the order of their positions: microseconds since 1970, of a clock
+-- that never stands still or goes back. They are taken and committed by one after the other, so whoever
+-- has read to one has read all before it.
+CREATE SEQUENCE feed_positions;
+
+-- The server on which positions were taken last.
+CREATE TABLE feed_server (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  server text NOT NULL DEFAULT ''
+);
+INSERT INTO feed_server DEFAULT VALUES;
+
+-- Takes so many positions and gives the one before the first of them. Whoever takes some holds
+-- one lock from before the call until its commit, or another's that are higher could be read first.
 --
+-- What was read on a server that is no more may be lacking on the one that took over, and so may the
+-- sequence's last number; the new one's clock may be behind, too. So it begins five minutes ahead of
+-- either: a reader who goes on from a position that nobody here knows misses nothing. A transaction that
+-- fails leaves a gap.
+CREATE FUNCTION take_positions(how_many integer) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = webhooks, pg_temp AS $$
+DECLARE
+  this text := ledger.this_server();
+  before bigint := greatest(
+    (SELECT last_value FROM feed_positions),
+    floor(extract(epoch FROM clock_timestamp()) * 1000000)
+  );
+BEGIN
+  UPDATE feed_server SET server = this WHERE server <> this;
+  IF FOUND THEN
+    before := before + 300000000;
+  END IF;
+  PERFORM setval('feed_positions', before + how_many);
+  RETURN before;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION take_positions FROM PUBLIC;
+
 -- Deliveries are the effect of an event: they commit with its inbox row, one for each endpoint of the
 -- partner that wants the event at that moment, and always a first one: where the partner has no endpoint
 -- it is parked until there is one, and where no endpoint wants the event it says that nothing is owed.
+-- First ones are also the feed.
 CREATE TABLE deliveries (
   -- The webhook-id on every attempt and at every endpoint.
   event_id uuid NOT NULL,
@@ -12,6 +51,8 @@ CREATE TABLE deliveries (
   -- How many were made of the event, together: what the audit counts by after some of them left.
   made_together smallint NOT NULL DEFAULT 1,
   PRIMARY KEY (event_id, ordinal),
+  -- The event's place in the feed, alike in all its deliveries.
+  position bigint NOT NULL DEFAULT webhooks.take_positions(1) + 1,
   partner_id text NOT NULL,
   -- The nil UUID: none yet, because the partner had none, or none that wants it.
   endpoint_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
@@ -53,6 +94,7 @@ CREATE INDEX deliveries_due ON deliveries (partner_id, endpoint_id, next_attempt
 CREATE INDEX deliveries_leased ON deliveries (next_attempt_at)
   WHERE state = 'pending' AND lease_owner IS NOT NULL;
 CREATE INDEX deliveries_by_transaction ON deliveries (txn_id);
+CREATE UNIQUE INDEX deliveries_in_feed ON deliveries (partner_id, position) WHERE ordinal = 1;
 -- For the audit's windows of time.
 CREATE INDEX deliveries_by_time ON deliveries USING brin (created_at) WITH (autosummarize = on);
 -- What is parked, endpoint by endpoint, for whoever looks for those that are open by now.
@@ -97,6 +139,12 @@ CREATE TABLE deliveries_horizon (
   reaped_before timestamptz NOT NULL DEFAULT '-infinity'
 );
 INSERT INTO deliveries_horizon DEFAULT VALUES;
+
+-- The last event of a partner's feed that was removed: who has read less than that has missed some.
+CREATE TABLE feed_horizons (
+  partner_id text PRIMARY KEY,
+  reaped_position bigint NOT NULL
+);
 
 -- Deliveries that were removed, by what had become of them and what they reported: the first of each
 -- event, which are as many as events, and the others.
@@ -164,8 +212,14 @@ BEGIN
     DELETE FROM deliveries
     WHERE event_id = ANY (doomed)
       AND (event_id, ordinal) IN (SELECT * FROM unnest(doomed, ordinals))
-    RETURNING partner_id, ordinal, made_together, state, body::json AS body,
+    RETURNING partner_id, ordinal, position, made_together, state, body::json AS body,
               coalesce((body::json -> 'data' ->> 'amount')::numeric, 0) AS amount
+  ), fed AS (
+    INSERT INTO feed_horizons AS known (partner_id, reaped_position)
+    SELECT partner_id, max(position) FROM gone WHERE ordinal = 1
+    GROUP BY partner_id
+    ON CONFLICT (partner_id) DO UPDATE SET
+      reaped_position = greatest(known.reaped_position, excluded.reaped_position)
   )
   INSERT INTO reaped_deliveries AS known (
     partner_id, ordinal, state, event_type, currency, deliveries, amount, others, others_amount
@@ -199,6 +253,10 @@ SELECT event_id, ordinal, partner_id,
        lease_owner IS NOT NULL AS being_sent
 FROM deliveries
 WHERE state <> 'unwanted';
+
+-- Partners read their feed through the gateway: what each event's webhook says, wanted or not.
+CREATE VIEW partner_events AS
+SELECT event_id, position, partner_id, txn_id, body FROM deliveries WHERE ordinal = 1;
 
 -- Whether a delivery may be due again: somebody may want it, and its endpoint is not deleted.
 CREATE FUNCTION may_be_sent(of_endpoint uuid, of_state text) RETURNS boolean
@@ -411,7 +469,7 @@ $$;
 REVOKE EXECUTE ON FUNCTION reap_settings FROM PUBLIC;
 
 -- Who may do what. What whoever sends is granted, its own migrations say.
-GRANT SELECT ON partner_deliveries TO triplock_gateway;
+GRANT SELECT ON partner_deliveries, partner_events, feed_horizons TO triplock_gateway;
 GRANT EXECUTE ON FUNCTION redeliver, redeliver_window TO triplock_gateway;
 -- People redrive and dismiss what was given up, by the operator's role.
 GRANT SELECT, UPDATE (state, finished_at, first_attempt_at, next_attempt_at) ON deliveries
