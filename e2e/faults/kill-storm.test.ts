@@ -30,8 +30,8 @@ test(`under a storm of kills (seed ${seed}) that hits every process, and then al
   const recorded = await recordRun(on, 'kill-storm');
   const onKill = (names: readonly string[]) => recorded.history.fault('kill', names.join(' '));
   const run = newKey('storm');
-  const webhooks = followArrivals(on.system.catcher);
-  const feeds = [followFeed(on.acme), followFeed(on.globex)];
+  const webhooks = followArrivals(context, on.system.catcher);
+  const feeds = [on.acme, on.globex].map((each) => followFeed(context, each));
   const load = sendMixed([recorded.acme, recorded.globex], { perSecond, seed, run });
   const hits: string[] = [];
   try {
@@ -58,8 +58,8 @@ test(`under a storm of kills (seed ${seed}) that hits every process, and then al
   const history = await recorded.finish({ complete: true });
   await webhooks.stop();
   for (const feed of feeds) await feed.stop();
-  const fed = feeds.flatMap((feed) => feed.fed);
-  const seen = { run, asked: askedOf(load.attempts), webhooks: webhooks.arrived, fed };
+  const fed = feeds.flatMap(({ seen }) => seen);
+  const seen = { run, asked: askedOf(load.attempts), webhooks: webhooks.seen, fed };
   assert.deepEqual(fedTwice(fed), []);
   assert.deepEqual(judgeStorm(await gatherEvidence(on, seen)), []);
   const seconds = Math.round((performance.now() - calmAt) / 1_000);

@@ -197,7 +197,7 @@ test('when PostgreSQL fails over to a standby that lacks what consumers had appl
 test('when PostgreSQL fails over to a standby that lacks what was told, services that stay up decide nothing before a rewind, and contradict nothing', async (context) => {
   const standby = await aStandby(context);
   if (standby === undefined) return;
-  const webhooks = followArrivals(on.system.catcher);
+  const webhooks = followArrivals(context, on.system.catcher);
   context.after(() => webhooks.stop());
   const [transfer, card] = await Promise.all([pay(), pay({ payment_method: 'pm_card_visa' })]);
   const asked = await pay({ payment_method: 'pm_card_authenticationRequired' });
@@ -242,7 +242,7 @@ test('when PostgreSQL fails over to a standby that lacks what was told, services
   await untilTold('payment.succeeded', ids);
   await webhooks.stop();
   const numbers: number[] = [];
-  for (const [id, copies] of Map.groupBy(webhooks.arrived, (webhook) => webhook.id)) {
+  for (const [id, copies] of Map.groupBy(webhooks.seen, (webhook) => webhook.id)) {
     const [body, ...others] = new Set(copies.map((copy) => copy.body));
     assert.deepEqual(others, [], id);
     const { data, sequence } = JSON.parse(body!) as { data: object; sequence: number };

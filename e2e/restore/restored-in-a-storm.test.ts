@@ -43,8 +43,8 @@ async function setBackInAStorm(context: TestContext, hours: number): Promise<voi
   await clocksBehind(on, hours);
   context.after(() => clocksBehind(on, 0));
   const run = newKey('restored');
-  const webhooks = followArrivals(system.catcher);
-  const feeds = [followFeed(on.acme), followFeed(on.globex)];
+  const webhooks = followArrivals(context, system.catcher);
+  const feeds = [on.acme, on.globex].map((each) => followFeed(context, each));
   const storm = sendStorm(on, { ...load, seed, run });
   let since: Date | undefined;
   try {
@@ -54,8 +54,8 @@ async function setBackInAStorm(context: TestContext, hours: number): Promise<voi
     await storm.accepts(load.acceptedMin);
     // Customers who have been asked act, before and after the accident.
     await allCustomersAct(on);
-    const told = webhooks.arrived.length;
-    await eventually(async () => webhooks.arrived.length > told);
+    const told = webhooks.seen.length;
+    await eventually(async () => webhooks.seen.length > told);
     const down = await command('down', '--services');
     assert.equal(down.code, 0, down.stdout + down.stderr);
     await database.failOver();
@@ -75,11 +75,11 @@ async function setBackInAStorm(context: TestContext, hours: number): Promise<voi
   const evidence = await gatherEvidence(on, {
     run,
     asked: storm.asked,
-    webhooks: webhooks.arrived,
-    fed: feeds.flatMap((feed) => feed.fed),
+    webhooks: webhooks.seen,
+    fed: feeds.flatMap(({ seen }) => seen),
   });
   const { rows, charges, refunds, disputes } = evidence;
-  const counts = { rows, charges, refunds, disputes, webhooks: webhooks.arrived };
+  const counts = { rows, charges, refunds, disputes, webhooks: webhooks.seen };
   const counted = Object.entries(counts).map(([name, { length }]) => `${length} ${name}`);
   context.diagnostic(counted.join(', '));
   assert.deepEqual(judgeStorm(evidence), []);

@@ -17,48 +17,37 @@ export function readJson<Answer>(url: string): Promise<Answer> {
   });
 }
 
+/** What is read as long as a test lasts. */
+type Followed<Item> = { seen: Item[]; stop(): Promise<void> };
+
 /** Follows what partners' servers receive: a page is asked for long before it is forgotten. */
-export function followArrivals(catcher: string): { arrived: Arrived[]; stop(): Promise<void> } {
+export function followArrivals(test: TestEnd, catcher: string): Followed<Arrived> {
   const arrived: Arrived[] = [];
-  const stopping = new AbortController();
   let after: number | undefined;
-  const read = async (): Promise<number> => {
+  const isAtEnd = async () => {
     type Page = { last: number; arrivals: (Arrived & { number: number })[] };
     const { last, arrivals } = await readJson<Page>(`${catcher}/arrivals?after=${after ?? 0}`);
     if (after === undefined) {
       // What came before the storm is none of it.
       after = last;
-      return 0;
+      return true;
     }
     for (const { partner, id, verified, body, number } of arrivals) {
       if (number > after + 1) throw new Error('arrivals were forgotten');
       after = number;
       arrived.push({ partner, id, verified, body });
     }
-    return arrivals.length;
+    return arrivals.length === 0;
   };
-  const follow = async () => {
-    while (!stopping.signal.aborted) if ((await read()) === 0) await delay(50);
-    while ((await read()) > 0);
-  };
-  const following = follow();
-  following.catch(() => undefined);
-  return {
-    arrived,
-    stop: () => {
-      stopping.abort();
-      return following;
-    },
-  };
+  return { seen: arrived, stop: follow(test, { isAtEnd, restMs: 50 }) };
 }
 
 /**
  * Reads a partner's feed as its program would that keeps `next` together with what it did, and dies
  * now and then before it has: it reads that page once more.
  */
-export function followFeed(from: Partner): { fed: Fed[]; stop(): Promise<void> } {
+export function followFeed(test: TestEnd, from: Partner): Followed<Fed> {
   const fed: Fed[] = [];
-  const stopping = new AbortController();
   let query = `since=${new Date().toISOString()}`;
   let pages = 0;
   type Page = { data: (Fed & Record<string, unknown>)[]; next: string; has_more: boolean };
@@ -81,18 +70,34 @@ export function followFeed(from: Partner): { fed: Fed[]; stop(): Promise<void> }
     query = `after=${page.next}`;
     return !page.has_more && page.data.length === 0;
   };
-  const follow = async () => {
-    while (!stopping.signal.aborted) if (await isAtEnd()) await delay(100);
-    while (!(await isAtEnd()));
-  };
-  const following = follow();
+  return { seen: fed, stop: follow(test, { isAtEnd, restMs: 100 }) };
+}
+
+type TestEnd = { after(end: () => void): void };
+
+/**
+ * Reads on again and again until it is stopped, and then to the end; a test that fails before that
+ * ends it at once. Gives how to stop it.
+ */
+function follow(
+  test: TestEnd,
+  { isAtEnd, restMs }: { isAtEnd(): Promise<boolean>; restMs: number },
+): () => Promise<void> {
+  const stopping = new AbortController();
+  const over = new AbortController();
+  test.after(() => over.abort());
+  const following = (async () => {
+    while (!over.signal.aborted) {
+      const wasStopping = stopping.signal.aborted;
+      if (!(await isAtEnd())) continue;
+      if (wasStopping) return;
+      await delay(restMs);
+    }
+  })();
   following.catch(() => undefined);
-  return {
-    fed,
-    stop: () => {
-      stopping.abort();
-      return following;
-    },
+  return () => {
+    stopping.abort();
+    return following;
   };
 }
 

@@ -165,5 +165,6 @@ export const rulesOfServices = {
   'delivery-differs-from-attempts': { holds: 'always' },
   'settlement-missing': { holds: 'in the end' },
   'settlement-differs-from-ledger': { holds: 'always' },
+  'settlement-differs-from-lines': { holds: 'always' },
   // --- end of rules
 } as const satisfies Rules;

@@ -105,7 +105,14 @@ FROM texts
 ORDER BY n
 
 -- name: makeBatches
--- What each day of `made` is settled to.
+-- What each day of `made` is settled to, and its lines.
+WITH lines AS (
+  INSERT INTO partners.settlement_lines (partner_id, day, txn_id, kind, currency, amount, settled_at)
+  SELECT partner_id, (made.settled_at AT TIME ZONE 'UTC')::date, made.txn_id, 'payment', currency, amount,
+         made.settled_at
+  FROM model, made
+  ORDER BY n
+)
 INSERT INTO partners.settlement_batches AS known
   (partner_id, day, currency, gross, refunds, payments, refund_count)
 SELECT partner_id, (made.settled_at AT TIME ZONE 'UTC')::date, currency,

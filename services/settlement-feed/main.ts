@@ -1,9 +1,12 @@
 import { consumeEvents } from '@triplock/consumer';
 import { openDatabase, readDurability } from '@triplock/postgres';
-import { Counter, runService } from '@triplock/runtime';
+import { Counter, Gauge, runLoop, runService } from '@triplock/runtime';
 import { readConfig } from './config.ts';
 import { settlementFeed } from './service.ts';
-import { addToBatches } from './settlement-batches.ts';
+import { addToBatches, closeDays } from './settlement-batches.ts';
+
+// A day is closed once; until then this says how far its batches are complete.
+const closeEveryMs = 60_000;
 
 await runService(settlementFeed, readConfig, async (config, service) => {
   const { logger } = service;
@@ -30,6 +33,18 @@ await runService(settlementFeed, readConfig, async (config, service) => {
     batch: { apartMs: 250, itemsMax: 1_000 },
     countReaped: (rows) => reaped.inc(rows),
   });
+  const overdue = new Gauge({
+    name: 'triplock_settlement_open_day_over_seconds',
+    help: 'For how long the first day that is not closed has been over.',
+    registers: [service.metrics],
+  });
+  const closing = runLoop(
+    closeDays(database, { afterMs: config.SETTLEMENT_DAY_CLOSES_AFTER_MS }, (seconds) =>
+      overdue.set(Math.max(0, seconds)),
+    ),
+    { name: 'close days', idleMs: closeEveryMs, logger },
+  );
+  service.onClose('close days', () => closing.stop());
 
   await service.serveAdmin({
     readiness: { postgres: () => database.ping(), pubsub: () => events.ping() },

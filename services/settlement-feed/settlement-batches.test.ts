@@ -12,16 +12,18 @@ import {
 import { openInbox } from '@triplock/inbox';
 import { openPostgresLedger } from '@triplock/ledger';
 import type { AcceptedPayment, Settlement } from '@triplock/payments';
+import { createRandom } from '@triplock/runtime';
 import { migrate, migrationSets } from '@triplock/postgres';
 import {
   aPayment,
   aRefund,
   createTestDatabase,
+  eventually,
   messageOf,
   succeeded,
   testLostAnswers,
 } from '@triplock/testing';
-import { addToBatches } from './settlement-batches.ts';
+import { addToBatches, closeDays } from './settlement-batches.ts';
 
 async function aFeed(context: TestContext) {
   const { rows, ...consumer } = await aConsumer(context, {
@@ -144,6 +146,8 @@ test('batches only grow, whoever asks, and the feed may do nothing else', async 
   for (const statement of [
     `UPDATE partners.settlement_batches SET currency = 'USD'`,
     'DELETE FROM partners.settlement_batches',
+    'INSERT INTO partners.settlement_lines DEFAULT VALUES',
+    'UPDATE partners.settlement_calendar SET closed_through = now()',
     'SELECT FROM ledger.transactions',
     'SELECT FROM webhooks.deliveries',
   ]) {
@@ -194,6 +198,169 @@ test('what was settled before there was a feed is in its batches, and its events
     ['duplicate', 'duplicate', 'duplicate', 'altered'],
   );
   assert.deepEqual(await batches(), expected);
+});
+
+const dayMs = 86_400_000;
+const firstDay = Date.parse('2025-01-01T00:00:00.000Z');
+const dayAt = (nth: number) => new Date(firstDay + nth * dayMs).toISOString().slice(0, 10);
+
+/** Batches, and lines with how many days after their own they are. */
+const statementSql = `
+  SELECT day::text, net::integer, (payments + refund_count)::integer AS lines,
+         (SELECT sum(amount)::integer FROM partners.settlement_lines AS line
+          WHERE (line.partner_id, line.day) = (batch.partner_id, batch.day)) AS "ofLines"
+  FROM partners.settlement_batches AS batch
+  WHERE partner_id = 'acme' AND currency = 'EUR' ORDER BY day`;
+
+test('a year of days is closed one after the other: none of them changes again, and what is late is in the first that is open', async (context) => {
+  const { store, handle, rows } = await aFeed(context);
+  const close = (complete: string) =>
+    rows<{ day: string }>(
+      `SELECT partners.close_settlement_days('${complete}', interval '15 minutes')::text AS day`,
+    );
+  const random = createRandom(2_025);
+  const late: PaymentEvent[] = [];
+  const expected = new Map<string, number>();
+  const add = async (event: PaymentEvent, day: string) => {
+    const amount = Number(event.data['amount']);
+    expected.set(day, (expected.get(day) ?? 0) + amount);
+    assert.equal(await handle(messageOf(event)), 'ack');
+  };
+  const closedAs = new Map<string, object>();
+  for (let nth = 0; nth < 365; nth += 1) {
+    const day = dayAt(nth);
+    const amount = () => BigInt(1 + Math.floor(random() * 1_000));
+    const time = new Date(firstDay + nth * dayMs + Math.floor(random() * dayMs)).toISOString();
+    await add(at(succeeded(aPayment({ amount: amount() })), time), day);
+    // Some come days after their own is closed, with the time that they were settled at.
+    if (random() < 0.3) late.push(at(succeeded(aPayment({ amount: amount() })), time));
+    if (random() < 0.3) for (const event of late.splice(0)) await add(event, day);
+    const end = Date.parse(`${dayAt(nth + 1)}T00:00:00.000Z`);
+    const [early] = await close(new Date(end + 14 * 60_000).toISOString());
+    assert.equal(early!.day, dayAt(nth - 1), 'not before its time');
+    const [closed] = await close(new Date(end + 15 * 60_000).toISOString());
+    assert.equal(closed!.day, day);
+    // Nobody opens it again, nor looks further back.
+    assert.deepEqual(await close(new Date(end).toISOString()), [{ day }]);
+    const [batch] = await rows<{ day: string; net: number }>(
+      statementSql.replace('ORDER BY', `AND day = '${day}' ORDER BY`),
+    );
+    closedAs.set(day, batch!);
+  }
+  const all = await rows<{ day: string; net: number; ofLines: number }>(statementSql);
+  assert.deepEqual(all, [...closedAs.values()]);
+  assert.deepEqual(
+    all.map(({ day, net, ofLines }) => [day, net, ofLines]),
+    [...expected].map(([day, sum]) => [day, sum, sum]),
+  );
+  const owner = store.open();
+  const [days] = await owner.query<{ late: number; early: number }>(`
+    SELECT count(*) FILTER (WHERE day > (settled_at AT TIME ZONE 'UTC')::date)::integer AS late,
+           count(*) FILTER (WHERE day < (settled_at AT TIME ZONE 'UTC')::date)::integer AS early
+    FROM partners.settlement_lines`);
+  assert.ok(days!.late > 50, `${days!.late} were late`);
+  assert.equal(days!.early, 0);
+  for (const statement of [
+    `UPDATE partners.settlement_batches SET gross = gross + 1 WHERE day = '${dayAt(3)}'`,
+    `INSERT INTO partners.settlement_batches VALUES ('acme', '${dayAt(3)}', 'USD', 1, 0, DEFAULT, 1, 0)`,
+    `UPDATE partners.settlement_calendar SET closed_through = '${dayAt(3)}'`,
+    'UPDATE partners.settlement_calendar SET complete_through = NULL',
+    'DELETE FROM partners.settlement_calendar',
+    'UPDATE partners.settlement_lines SET day = day + 1',
+  ]) {
+    await assert.rejects(owner.query(statement), /is closed|stays so|only grow/, statement);
+  }
+});
+
+test('a day is not closed while somebody adds to it, and what comes after is late', async (context) => {
+  const { store, database, rows } = await aFeed(context);
+  const owner = store.open();
+  const inbox = openInbox(database, 'settlement-feed');
+  const [standing, adding] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const eventAt = (time: string) => {
+    const event = at(succeeded(aPayment({ amount: 7n })), time);
+    return { ...eventOf(event), payloadHash: event.event_id };
+  };
+  const slow = inbox.receive([eventAt('2026-03-31T23:59:59.000Z')], async (tx, events) => {
+    await addToBatches(tx, events);
+    adding.resolve();
+    await standing.promise;
+  });
+  await adding.promise;
+  const closing = store
+    .open('triplock_settlement')
+    .query(`SELECT partners.close_settlement_days('2026-04-01T01:00:00Z', interval '15 minutes')`);
+  const waits = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+  await eventually(async () => (await owner.query(waits)).length > 0).finally(standing.resolve);
+  await Promise.all([slow, closing]);
+  await inbox.receive([eventAt('2026-03-31T23:59:59.999Z')], addToBatches);
+  assert.deepEqual(
+    await rows('SELECT day::text, payments::integer FROM partners.settlement_batches ORDER BY day'),
+    [
+      { day: '2026-03-31', payments: 1 },
+      { day: '2026-04-01', payments: 1 },
+    ],
+  );
+});
+
+test('days are closed as far as all that was told is added, and say for how long they are over', async (context) => {
+  const { store, database, rows } = await aFeed(context);
+  const owner = store.open();
+  const ledger = openPostgresLedger(store.open('triplock_ledger'));
+  const told = [0, 1, 2].map(() => aPayment());
+  await ledger.post(
+    told.map((payment) => {
+      const settledAt = new Date(Date.now() - 4 * dayMs);
+      return { payment, traceparent, settlement: { result: { state: 'succeeded' }, settledAt } };
+    }),
+  );
+  const over: number[] = [];
+  const pass = closeDays(database, { afterMs: 900_000 }, (seconds) => over.push(seconds));
+  const days = async () => {
+    await pass();
+    const [calendar] = await rows<{ behind: number; through: number }>(`
+      SELECT (now() AT TIME ZONE 'UTC')::date - closed_through AS behind,
+             extract(epoch FROM now() - complete_through)::float8 AS through
+      FROM partners.settlement_calendar`);
+    return calendar!;
+  };
+  // They were told three days ago, and the second of them was not published yet.
+  const [first, second, third] = await owner.transaction(async (tx) => {
+    await tx.query('SET LOCAL session_replication_role = replica');
+    return tx.query<{ id: string; payload: string }>(`
+      UPDATE ledger.outbox SET created_at = now() - interval '3 days' + order_id * interval '1 minute'
+      RETURNING event_id AS id, payload`);
+  });
+  const publish = (of: { id: string }) =>
+    owner.query(
+      `UPDATE ledger.outbox SET state = 'published', published_at = created_at, published_epoch = 1
+       WHERE event_id = $1`,
+      [of.id],
+    );
+  const apply = async (of: { payload: string }) => {
+    const event = JSON.parse(of.payload) as PaymentEvent;
+    const payloadHash = createHash('sha256').update(of.payload).digest('hex');
+    const inbox = openInbox(database, 'settlement-feed');
+    await inbox.receive([{ ...eventOf(event), payloadHash }], addToBatches);
+  };
+  const isNear = (seconds: number, expected: number) =>
+    assert.ok(Math.abs(seconds - expected) < 600, `${seconds} is not ${expected}`);
+  await publish(first!);
+  await publish(third!);
+  isNear((await days()).through, 3 * 86_400);
+  assert.ok((await days()).behind >= 4);
+  assert.ok(over.at(-1)! > 86_400);
+  // Published and not applied holds it up as well.
+  await publish(second!);
+  await apply(first!);
+  await apply(third!);
+  isNear((await days()).through, 3 * 86_400);
+  await apply(second!);
+  let calendar = await days();
+  isNear(calendar.through, 3 * 86_400 - 3_600);
+  for (let hours = 0; hours < 73; hours += 1) calendar = await days();
+  assert.ok(calendar.through >= 60 && calendar.through < 120, `${calendar.through}`);
+  assert.ok(calendar.behind <= 2);
 });
 
 async function aFeedByRelay(context: TestContext) {

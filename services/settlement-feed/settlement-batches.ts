@@ -1,42 +1,61 @@
 import type { PaymentEvent } from '@triplock/contracts';
 import type { Effect } from '@triplock/inbox';
-import { kinds, type EventType } from '@triplock/payments';
-import { loadSql } from '@triplock/postgres';
+import { kinds, transactionKinds, type EventType, type TransactionKind } from '@triplock/payments';
+import { loadSql, type Queryable } from '@triplock/postgres';
+import type { Pass } from '@triplock/runtime';
 
 const addToBatchesSql = loadSql(import.meta.url, 'sql/add-to-batches.sql');
+const closeDaysSql = loadSql(import.meta.url, 'sql/close-days.sql');
 
 /**
- * The effect of the settlement feed: each payment, capture and refund that succeeded is added to
- * its partner's batch of the day and the currency, in the transaction that remembers the event.
+ * The effect of the settlement feed: each payment, capture and refund that succeeded is a line of
+ * its partner, and added to the batch of the day and the currency, in the transaction that
+ * remembers the event.
  *
- * The day is the UTC day of the event's own time, when the ledger settled it. So a replay comes to
- * the same batches whenever it runs, and no day is ever closed: what comes late is added to its own
- * day. A crash before the commit adds nothing; after it, the redelivered event is known.
+ * The day is the UTC day of the event's own time, when the ledger settled it, or the first that is
+ * open if that is closed. A crash before the commit adds nothing; after it, the redelivered event
+ * is known.
  */
 export const addToBatches: Effect<PaymentEvent> = async (tx, events) => {
-  const moving = events.map(({ payload }) => payload).filter(movesMoney);
+  const moving = events.flatMap(({ payload }) => {
+    const moves = movements.get(payload.type);
+    return moves === undefined ? [] : [{ ...payload, ...moves }];
+  });
   if (moving.length === 0) return;
   await tx.query(addToBatchesSql, [
     moving.map((event) => event.partner_id),
-    moving.map(dayOf),
+    moving.map((event) => event.txn_id),
+    moving.map((event) => event.kind),
     moving.map((event) => event.data['currency']),
-    moving.map(({ type }) => movements.get(type) === 'given back'),
-    moving.map((event) => event.data['amount']),
+    moving.map(({ data, sign }) => sign * Number(data['amount'])),
+    moving.map((event) => event.timestamp),
   ]);
 };
 
 /** What the end of a transaction adds to: by its event, of the kinds that are settled. */
-const movements = new Map<EventType | undefined, 'paid' | 'given back'>(
-  Object.values(kinds).flatMap(({ settlement, ends }) =>
-    settlement === undefined ? [] : [[ends.succeeded, settlement] as const],
-  ),
+const movements = new Map<EventType | undefined, { kind: TransactionKind; sign: 1 | -1 }>(
+  transactionKinds.flatMap((kind) => {
+    const { settlement, ends } = kinds[kind];
+    if (settlement === undefined) return [];
+    return [[ends.succeeded, { kind, sign: settlement === 'paid' ? 1 : -1 }] as const];
+  }),
 );
 
-function movesMoney({ type }: PaymentEvent): boolean {
-  return movements.has(type);
-}
-
-/** An event's time is in UTC. */
-function dayOf({ timestamp }: PaymentEvent): string {
-  return timestamp.slice(0, 'yyyy-mm-dd'.length);
+/**
+ * A pass that closes the days that are over for so long, once all that was told until then is in
+ * its batch. It never has more to do, so it rests.
+ *
+ * @param overSeconds is told for how long the first day that is open has been over; below zero
+ *   while it is not.
+ */
+export function closeDays(
+  database: Queryable,
+  { afterMs }: { afterMs: number },
+  overSeconds: (seconds: number) => void,
+): Pass {
+  return async () => {
+    const [row] = await database.query<{ overSeconds: number | null }>(closeDaysSql, [afterMs]);
+    overSeconds(row!.overSeconds ?? 0);
+    return 0;
+  };
 }

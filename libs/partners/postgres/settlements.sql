@@ -4,23 +4,49 @@
 -- A partner's settlement batches of one day, as they were added up.
 --
 -- $1 partner id, $2 day.
--- A row: one currency. No row: nothing of the partner succeeded on that day.
-SELECT day::text AS date, currency, gross, refunds, net, payments, refund_count AS "refundCount"
-FROM partners.settlement_batches
-WHERE partner_id = $1 AND day = $2::date
+-- A row: one currency. Always a row, without a `currency` when nothing of the partner is in the
+-- day: `isClosed` says that it never changes again; all that was told before `completeThrough` is
+-- in it, or in the day that it belongs to.
+SELECT currency, gross, refunds, net, payments, refund_count AS "refundCount",
+       coalesce(closed_through >= $2::date, false) AS "isClosed",
+       CASE WHEN complete_through IS NOT NULL THEN
+         least(complete_through, ($2::date + 1)::timestamp AT TIME ZONE 'UTC')
+       END AS "completeThrough"
+FROM partners.settlement_calendar
+LEFT JOIN partners.settlement_batches ON partner_id = $1 AND day = $2::date
 ORDER BY currency
 
 -- name: sumSettlements
 -- What all of a partner's settlement batches come to.
 --
--- $1 partner id, $2 the day that is not over.
--- A row: one currency; settled is of the days before, open of that day and later ones. It reads a
--- row for each day and currency, however many payments there were.
+-- $1 partner id.
+-- A row: one currency; settled is of the days that are closed, open of later ones. It reads a row
+-- for each day and currency, however many payments there were.
 SELECT currency,
-       coalesce(sum(net) FILTER (WHERE day < $2::date), 0)::bigint AS settled,
-       coalesce(sum(net) FILTER (WHERE day >= $2::date), 0)::bigint AS open,
+       coalesce(sum(net) FILTER (WHERE day <= closed_through), 0)::bigint AS settled,
+       coalesce(sum(net) FILTER (WHERE (day <= closed_through) IS NOT true), 0)::bigint AS open,
        sum(refunds)::bigint AS refunds
-FROM partners.settlement_batches
+FROM partners.settlement_batches, partners.settlement_calendar
 WHERE partner_id = $1
 GROUP BY currency
 ORDER BY currency
+
+-- name: listLines
+-- One page of what a partner's batches are the sums of, newest day first, and of a day what was
+-- added last.
+--
+-- $1 partner id, $2 day or null for all, $3 currency or null for all, $4 rows at most, $5 and $6
+-- the day and number of the last line on the page before, or nulls for the first page.
+SELECT day::text AS day, line_id AS "lineId", txn_id AS "txnId", kind, currency, amount,
+       settled_at AS "settledAt"
+FROM partners.settlement_lines
+WHERE partner_id = $1
+  AND ($2::date IS NULL OR day = $2)
+  AND ($3::text IS NULL OR currency = $3)
+  AND ($5::date IS NULL OR (day, line_id) < ($5, $6::bigint))
+ORDER BY day DESC, line_id DESC
+LIMIT $4
+
+-- name: hasLine
+-- Whether a partner has such a line. $1 partner id, $2 day, $3 number. A row: it has.
+SELECT FROM partners.settlement_lines WHERE partner_id = $1 AND day = $2::date AND line_id = $3::bigint

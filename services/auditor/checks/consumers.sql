@@ -446,11 +446,11 @@ WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.publis
   )
 
 -- name: settlement_differs_from_ledger
--- Partner, UTC day and currency of which the settlement batch is not what the ledger settled, to
--- the minor unit, of days that end in the window. Left out is what the feed has still to apply;
--- what it applied is in batch and cursor at once, and what left the outbox by age was applied long
--- before. The clock that settled is a worker's, so it may differ from the database's by some
--- minutes.
+-- Transactions of days that end in the window which the ledger settled and of which there is no
+-- such line, or more than one; and lines that the ledger did not settle so. Left out is what the
+-- feed has still to apply; what it applied is a line and in its cursor at once, and what left the
+-- outbox by age was applied long before. The clock that settled is a worker's, so it may differ
+-- from the database's by some minutes.
 WITH unapplied AS MATERIALIZED (
   SELECT outbox.txn_id
   FROM ledger.outbox
@@ -461,30 +461,67 @@ WITH unapplied AS MATERIALIZED (
   WHERE outbox.created_at >= date_trunc('day', $1::timestamptz, 'UTC') - interval '1 hour'
     AND outbox.created_at < date_trunc('day', $2::timestamptz, 'UTC') + interval '1 hour'
     AND outbox.sequence > coalesce(cursors.last_sequence, 0)
-), settled AS (
-  SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date AS day, currency,
-         coalesce(sum(amount) FILTER (WHERE kind IN ('payment', 'capture')), 0) AS gross,
-         coalesce(sum(amount) FILTER (WHERE kind = 'refund'), 0) AS refunds,
-         count(*) FILTER (WHERE kind IN ('payment', 'capture')) AS payments,
-         count(*) FILTER (WHERE kind = 'refund') AS refund_count,
-         min(settled_at) AS since
+), settled AS MATERIALIZED (
+  SELECT txn_id, settled_at, partner_id, kind, currency,
+         CASE kind WHEN 'refund' THEN -amount ELSE amount END AS amount
   FROM ledger.transactions
   WHERE state = 'succeeded' AND kind IN ('payment', 'capture', 'refund')
     AND settled_at >= date_trunc('day', $1::timestamptz, 'UTC')
     AND settled_at < date_trunc('day', $2::timestamptz, 'UTC')
     AND NOT EXISTS (SELECT FROM unapplied WHERE unapplied.txn_id = transactions.txn_id)
-  GROUP BY 1, 2, 3
-), batches AS (
+), lines AS MATERIALIZED (
+  SELECT txn_id, settled_at, partner_id, kind, currency, amount
+  FROM partners.settlement_lines
+  WHERE settled_at >= date_trunc('day', $1::timestamptz, 'UTC')
+    AND settled_at < date_trunc('day', $2::timestamptz, 'UTC')
+)
+SELECT txn_id::text AS id, min(settled_at) AS since
+FROM (
+  (TABLE settled EXCEPT ALL TABLE lines)
+  UNION ALL
+  (TABLE lines EXCEPT ALL TABLE settled)
+) AS differing
+GROUP BY txn_id
+
+-- name: settlement_differs_from_lines
+-- Partner, UTC day and currency of which the settlement batch is not the sum of its lines, to the
+-- minor unit, of days that end in the window; and of lines that were settled in it and are in no
+-- batch.
+WITH batches AS MATERIALIZED (
   SELECT * FROM partners.settlement_batches
   WHERE day >= ($1::timestamptz AT TIME ZONE 'UTC')::date
     AND day < ($2::timestamptz AT TIME ZONE 'UTC')::date
+), added AS (
+  SELECT days.partner_id, days.day, lines.*
+  FROM (SELECT DISTINCT partner_id, day FROM batches) AS days
+  CROSS JOIN LATERAL (
+    SELECT currency,
+           coalesce(sum(amount) FILTER (WHERE amount > 0), 0) AS gross,
+           coalesce(-sum(amount) FILTER (WHERE amount < 0), 0) AS refunds,
+           count(*) FILTER (WHERE amount > 0) AS payments,
+           count(*) FILTER (WHERE amount < 0) AS refund_count
+    FROM partners.settlement_lines AS line
+    WHERE line.partner_id = days.partner_id AND line.day = days.day
+    GROUP BY currency
+    OFFSET 0
+  ) AS lines
 )
-SELECT concat_ws('/', partner_id, day, currency) AS id,
-       coalesce(settled.since, day::timestamptz) AS since
-FROM settled
+SELECT concat_ws('/', partner_id, day, currency) AS id, day::timestamptz AS since
+FROM added
 FULL JOIN batches USING (partner_id, day, currency)
-WHERE (settled.gross, settled.refunds, settled.payments, settled.refund_count)
+WHERE (added.gross, added.refunds, added.payments, added.refund_count)
   IS DISTINCT FROM
   (batches.gross, batches.refunds, batches.payments, batches.refund_count)
+UNION
+SELECT concat_ws('/', partner_id, day, currency), day::timestamptz
+FROM (
+  SELECT DISTINCT partner_id, day, currency FROM partners.settlement_lines
+  WHERE settled_at >= date_trunc('day', $1::timestamptz, 'UTC')
+    AND settled_at < date_trunc('day', $2::timestamptz, 'UTC')
+) AS lines
+WHERE NOT EXISTS (
+  SELECT FROM partners.settlement_batches AS batch
+  WHERE (batch.partner_id, batch.day, batch.currency) = (lines.partner_id, lines.day, lines.currency)
+)
 
 -- --- end of checks

@@ -47,8 +47,8 @@ SELECT batch.*
 FROM partners.partners
 CROSS JOIN LATERAL (
   SELECT partner_id AS partner, day::text AS day, currency, gross, refunds, net, payments,
-         refund_count AS "refundCount"
-  FROM partners.settlement_batches
+         refund_count AS "refundCount", coalesce(day <= closed_through, false) AS closed
+  FROM partners.settlement_batches, partners.settlement_calendar
   WHERE partner_id = partners.id AND day BETWEEN $2::date AND $3::date
   ORDER BY partner_id, day DESC, currency
   LIMIT $4

@@ -100,6 +100,8 @@ export const listedSettlement = json.component('Settlement', {
   net: json.minorUnits,
   payments: json.bigWhole,
   refundCount: json.bigWhole,
+  /** It never changes any more. */
+  closed: json.flag,
 });
 /** What a partner is owed of a day in one currency. */
 export type ListedSettlement = json.ValueOf<typeof listedSettlement>;

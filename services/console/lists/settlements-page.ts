@@ -49,6 +49,7 @@ async function showSettlements(console: Console, { asked }: SettlementsVisit): P
     number(each.refundCount),
     money(each.refunds, each.currency),
     html`<b>${money(each.net, each.currency)}</b>`,
+    each.closed ? 'closed' : 'open',
   ]);
   const here = new URLSearchParams(Object.entries({ partner: '', ...days }));
   const main = html`<form class="filter" action="/settlements" aria-label="Filter">
@@ -67,6 +68,7 @@ async function showSettlements(console: Console, { asked }: SettlementsVisit): P
         { figure: 'Refunds' },
         { figure: 'Given back' },
         { figure: 'Net' },
+        'State',
       ],
       { rows: shown, empty: 'Nothing was settled on these days.' },
     )}

@@ -153,7 +153,8 @@ TO triplock_console;
 GRANT USAGE ON SCHEMA ledger, partners, webhooks, consumers, auditor TO triplock_console;
 GRANT SELECT ON ALL TABLES IN SCHEMA ledger, consumers, auditor TO triplock_console;
 GRANT SELECT ON partners.partners, partners.shown_webhook_endpoints, partners.endpoint_tests, partners.acts,
-  partners.settlement_batches, webhooks.deliveries, webhooks.delivery_attempts
+  partners.settlement_batches, partners.settlement_calendar, webhooks.deliveries,
+  webhooks.delivery_attempts
 TO triplock_console;
 -- Keys by what may be shown of them.
 GRANT SELECT (partner_id, prefix, created_at, revoked_at) ON partners.api_keys TO triplock_console;

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { fastifySwagger } from '@fastify/swagger';
 import {
+  balanceEntryListSchema,
+  balanceEntrySchema,
   balanceSchema,
   eventFeedSchema,
   fedEventSchema,
@@ -47,6 +49,8 @@ const schemas = {
   Settlement: settlementSchema,
   SettlementList: settlementListSchema,
   Balance: balanceSchema,
+  BalanceEntry: balanceEntrySchema,
+  BalanceEntryList: balanceEntryListSchema,
   KeyStatus: keyStatusSchema,
   Event: fedEventSchema,
   EventList: eventFeedSchema,

@@ -70,6 +70,7 @@ const scopes: Readonly<Record<string, Scope>> = {
     stranger: 200,
   },
   'GET /v1/balance': { owner: 200, stranger: 200 },
+  'GET /v1/balance/entries': { owner: 200, stranger: 200 },
   'GET /v1/events': { owner: 200, stranger: 200 },
   // acme has one already, which is deleted in the end.
   'PUT /v1/webhook-endpoint': { body: { url: endpoint }, owner: 200, stranger: 201 },
@@ -139,6 +140,11 @@ async function aGateway(t: TestContext) {
     `INSERT INTO partners.settlement_batches
        (partner_id, day, currency, gross, refunds, payments, refund_count)
      VALUES ('acme', $1, 'EUR', $2, 0, 1, 0)`,
+    [day, gross],
+  );
+  await owner.query(
+    `INSERT INTO partners.settlement_lines (partner_id, day, txn_id, kind, currency, amount, settled_at)
+     VALUES ('acme', $1::date, gen_random_uuid(), 'payment', 'EUR', $2, $1::date)`,
     [day, gross],
   );
   const app = await createHttpServer({

@@ -20,7 +20,18 @@ async function anEdge(t: TestContext) {
            ('acme', (now() AT TIME ZONE 'UTC')::date, 'USD', 1, 0, 1, 0),
            ('acme', '2026-05-01', 'GBP', 9007199254740993, 0, 1, 0),
            ('acme', (now() AT TIME ZONE 'UTC')::date, 'JPY', 2, 5, 1, 1),
-           ('globex', '2026-03-31', 'EUR', 100, 0, 1, 0)`);
+           ('globex', '2026-03-31', 'EUR', 100, 0, 1, 0);
+    INSERT INTO partners.settlement_lines (partner_id, day, txn_id, kind, currency, amount, settled_at)
+    SELECT partner_id, day::date, gen_random_uuid(), kind, currency, amount, settled_at::timestamptz
+    FROM (VALUES
+      ('acme', '2026-03-31', 'payment', 'EUR', 700, '2026-03-31T10:00:00Z'),
+      ('acme', '2026-03-31', 'payment', 'JPY', 7, '2026-03-31T11:00:00Z'),
+      ('globex', '2026-03-31', 'payment', 'EUR', 100, '2026-03-31T11:30:00Z'),
+      ('acme', '2026-04-01', 'capture', 'EUR', 5, '2026-03-31T12:00:00Z'),
+      ('acme', '2026-04-01', 'refund', 'EUR', -250, '2026-04-01T09:00:00.5Z')
+    ) AS t (partner_id, day, kind, currency, amount, settled_at);
+    UPDATE partners.settlement_calendar SET
+      closed_through = '2026-05-31', complete_through = '2026-06-01T00:20:00Z'`);
   const reader = store.open('triplock_gateway');
   const settlements = openSettlements(reader);
   const ledger = openPostgresLedger(store.open('triplock_gateway'));
@@ -50,9 +61,11 @@ test('a partner sees what it is owed of a day, by currency, and nobody else sees
   const ask = await anEdge(t);
   const answer = await ask('/v1/settlements?date=2026-03-31');
   assert.equal(answer.statusCode, 200);
-  const day = { date: '2026-03-31' };
+  const closed = { status: 'closed', complete_through: '2026-04-01T00:00:00.000Z' };
+  const day = { date: '2026-03-31', ...closed };
   assert.deepEqual(answer.json(), {
     object: 'list',
+    ...day,
     data: [
       {
         ...day,
@@ -66,9 +79,15 @@ test('a partner sees what it is owed of a day, by currency, and nobody else sees
       { ...day, currency: 'JPY', gross: 7, refunds: 0, net: 7, payments: 1, refund_count: 0 },
     ],
   });
-  const nothing = { object: 'list', data: [] };
-  assert.deepEqual((await ask('/v1/settlements?date=2026-03-30')).json(), nothing);
-  assert.deepEqual((await ask('/v1/settlements?date=2026-04-01', 'globex')).json(), nothing);
+  const nothing = { object: 'list', ...closed, data: [] };
+  const before = (await ask('/v1/settlements?date=2026-03-30')).json<object>();
+  const until = { date: '2026-03-30', complete_through: '2026-03-31T00:00:00.000Z' };
+  assert.deepEqual(before, { ...nothing, ...until });
+  const other = (await ask('/v1/settlements?date=2026-03-30', 'globex')).json<object>();
+  assert.deepEqual(other, before);
+  const open = (await ask('/v1/settlements?date=2026-06-01')).json<object>();
+  const during = { status: 'open', complete_through: '2026-06-01T00:20:00.000Z' };
+  assert.deepEqual(open, { object: 'list', date: '2026-06-01', ...during, data: [] });
   const today = (await ask('/v1/settlements')).json<{ data: { currency: string }[] }>();
   assert.deepEqual(
     today.data.map(({ currency }) => currency),
@@ -82,9 +101,10 @@ test('sums beyond 2^53 are shown to the digit', async (t) => {
   const [date, currency, ...sums] = row;
   const names = ['gross', 'refunds', 'net', 'payments', 'refund_count'];
   const fields = names.map((name, at) => `"${name}":${sums[at]}`).join();
-  const data = `{"date":"${date}","currency":"${currency}",${fields}}`;
+  const status = `"status":"closed","complete_through":"2026-05-02T00:00:00.000Z"`;
+  const data = `{"date":"${date}","currency":"${currency}",${fields},${status}}`;
   const { body } = await ask('/v1/settlements?date=2026-05-01');
-  assert.equal(body, `{"object":"list","data":[${data}]}`);
+  assert.equal(body, `{"object":"list","date":"${date}",${status},"data":[${data}]}`);
   const file = await ask('/v1/settlements/2026-05-01.csv');
   assert.equal(file.body.split('\r\n')[1], row.join());
 });
@@ -157,6 +177,67 @@ test('a balance is what is pending, and every day added up, to the digit; nobody
   const other = '{"currency":"EUR","pending":9,"available":0,"refunded":0,"settled":100}';
   assert.equal((await ask('/v1/balance', 'globex')).body, `{"object":"balance","data":[${other}]}`);
   assert.deepEqual((await ask('/v1/balance', 'new')).json(), { object: 'balance', data: [] });
+});
+
+test('before anybody has looked every day is open, and nobody says how complete it is', async (t) => {
+  const ask = await anEdge(t);
+  await ask.owner.query(`SET session_replication_role = replica;
+    UPDATE partners.settlement_calendar SET closed_through = NULL, complete_through = NULL`);
+  const { status, complete_through: through } = (await ask('/v1/settlements?date=2026-03-31')).json<
+    Record<string, unknown>
+  >();
+  assert.deepEqual([status, through], ['open', null]);
+  const balance = (await ask('/v1/balance', 'globex')).json<{ data: object[] }>().data[0];
+  assert.partialDeepStrictEqual(balance, { available: 100, settled: 0 });
+});
+
+type Entry = { id: string; amount: number };
+
+test('a balance is shown line by line, of all days or of one, and nobody else sees it', async (t) => {
+  const ask = await anEdge(t);
+  const list = async (query = '', as = 'acme') => {
+    const answer = await ask(`/v1/balance/entries${query}`, as);
+    assert.equal(answer.statusCode, 200, answer.body);
+    return answer.json<{ data: Entry[]; has_more: boolean }>();
+  };
+  const amounts = ({ data }: { data: Entry[] }) => data.map(({ amount }) => amount);
+  const whole = await list();
+  assert.deepEqual([amounts(whole), whole.has_more], [[-250, 5, 7, 700], false]);
+  const { id, source, ...late } = whole.data[1]! as Entry & { source: string };
+  assert.match(`${id} ${source}`, /^2026-04-01\.[1-9]\d* [0-9a-f-]{36}$/);
+  assert.deepEqual(late, {
+    object: 'balance_entry',
+    type: 'capture',
+    amount: 5,
+    currency: 'EUR',
+    settlement_date: '2026-04-01',
+    settled_at: '2026-03-31T12:00:00.000Z',
+  });
+  const first = await list('?limit=2');
+  assert.deepEqual([amounts(first), first.has_more], [[-250, 5], true]);
+  const second = await list(`?limit=2&starting_after=${first.data[1]!.id}`);
+  assert.deepEqual([amounts(second), second.has_more], [[7, 700], false]);
+  assert.deepEqual(amounts(await list('?date=2026-03-31&currency=EUR')), [700]);
+  assert.deepEqual(amounts(await list('?date=2026-03-30')), []);
+  const [globex] = (await list('', 'globex')).data;
+  assert.equal(globex!.amount, 100);
+  for (const [query, pointer] of [
+    [`starting_after=${globex!.id}`, '#/starting_after'],
+    ['starting_after=2026-02-30.1', '#/starting_after'],
+    ['starting_after=7', '#/starting_after'],
+    ['date=2026-02-30', '#/date'],
+    ['currency=eur', '#/currency'],
+    ['limit=0', '#/limit'],
+  ] as const) {
+    const refused = await ask(`/v1/balance/entries?${query}`);
+    assert.equal(refused.statusCode, 400, query);
+    const { errors } = refused.json<{ errors: { pointer: string }[] }>();
+    assert.deepEqual(
+      errors.map((each) => each.pointer),
+      [pointer],
+      query,
+    );
+  }
 });
 
 test('a balance takes no parameter, and is not told in part while the ledger does not answer', async (t) => {

@@ -1,13 +1,22 @@
 import {
+  balanceEntryQuerySchema,
   dayMeaning,
   daySchema,
   isDay,
+  pageSizeUsual,
+  parseBalanceEntryQuery,
   parseBalanceQuery,
   parseSettlementQuery,
   settlementColumns,
   settlementQuerySchema,
 } from '@triplock/contracts';
-import type { SettlementBatch, SettlementSums } from '@triplock/partners';
+import type {
+  LineQuestion,
+  SettlementBatch,
+  SettlementDay,
+  SettlementLine,
+  SettlementSums,
+} from '@triplock/partners';
 import type { Money } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
@@ -17,13 +26,16 @@ import { problems } from './schemas.ts';
 
 const whatADayIs =
   'A payment or refund belongs to the UTC day in which it was settled (`settled_at`), and is added ' +
-  'within seconds of it. No day is closed: today grows until midnight, and what arrives late is ' +
-  'added to its own day. A currency in which nothing succeeded is not listed.';
+  'within seconds of it. A day is closed a while after its end, once all that was final in it is ' +
+  'in, and never changes again; what still comes late is in the first day that is open. A currency ' +
+  'in which nothing succeeded is not listed.';
 
 const listSettlements: FastifySchema = {
   operationId: 'listSettlements',
   summary: 'What you are owed of a day',
-  description: `By currency, in the order of their codes. Without \`date\` it is today. ${whatADayIs}`,
+  description:
+    `By currency, in the order of their codes. Without \`date\` it is today. ${whatADayIs} ` +
+    'What each sum is made of: `GET /v1/balance/entries` with the same `date`.',
   querystring: settlementQuerySchema,
   response: {
     200: {
@@ -56,7 +68,7 @@ const readBalance: FastifySchema = {
   description:
     'By currency, in the order of their codes. `available` and `settled` together are every payment ' +
     'that succeeded less every refund that succeeded, as your settlements add them up: `settled` ' +
-    'those of the UTC days that are over, `available` those of today. What is final is added ' +
+    'those of the UTC days that are closed, `available` those of later ones. What is final is added ' +
     'within seconds. A refund counts once it has succeeded. A currency in which you never had a ' +
     'payment is not listed. Sums of many payments can be beyond 2^53.',
   response: {
@@ -68,17 +80,45 @@ const readBalance: FastifySchema = {
   },
 };
 
-/** `GET /v1/settlements`, `GET /v1/settlements/{date}.csv` and `GET /v1/balance`. */
+const listEntries: FastifySchema = {
+  operationId: 'listBalanceEntries',
+  summary: 'What your balance and settlements are made of',
+  description:
+    'An entry for each payment, capture and refund that succeeded: the newest settlement first, and ' +
+    'of one what was added last. Those of a `date` and a `currency` add up to the settlement of that ' +
+    'day, all of a currency to `available` and `settled` together. One that came after its day was ' +
+    'closed is in a later settlement and keeps its `settled_at`. Follow `has_more` with ' +
+    '`starting_after` set to the last id of the page.',
+  querystring: balanceEntryQuerySchema,
+  response: {
+    200: {
+      description: 'A page.',
+      content: { 'application/json': { schema: { $ref: 'BalanceEntryList#' } } },
+    },
+    ...problems('invalid_request', 'unauthorized', 'internal_error', 'unavailable'),
+  },
+};
+
+// As a list: a page of a hundred costs this process as much as ten payments or more.
+const pageCost = { tokens: 10 };
+
+/**
+ * `GET /v1/settlements`, `GET /v1/settlements/{date}.csv`, `GET /v1/balance` and
+ * `GET /v1/balance/entries`.
+ */
 export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): void {
-  const batchesOf = (request: FastifyRequest, date: string) =>
+  const dayOf = (request: FastifyRequest, date: string) =>
     askStore(gateway, { request, what: 'reading settlements' }, () =>
       gateway.settlements.ofDay({ partnerId: request.partnerId, date }),
     );
 
   app.get('/v1/settlements', { schema: listSettlements }, async (request, reply) => {
-    const batches = await batchesOf(request, askedDay(request.url));
-    const body = `{"object":"list","data":[${batches.map(renderBatch).join(',')}]}`;
-    return reply.type('application/json').send(body);
+    const date = askedDay(request.url);
+    const day = await dayOf(request, date);
+    const status = statusOf(day);
+    const data = day.batches.map((batch) => exactJson({ ...fieldsOf(date, batch), ...status }));
+    const head = exactJson({ object: 'list', date, ...status }).slice(0, -1);
+    return reply.type('application/json').send(`${head},"data":[${data.join(',')}]}`);
   });
 
   app.get<{ Params: { date: string } }>(
@@ -86,7 +126,7 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
     { schema: downloadSettlements },
     async (request, reply) => {
       const date = checkedDay(request.params.date);
-      const text = csvOf(await batchesOf(request, date));
+      const text = csvOf(date, (await dayOf(request, date)).batches);
       return reply
         .type('text/csv; charset=utf-8')
         .header('Content-Disposition', `attachment; filename="settlements-${date}.csv"`)
@@ -103,6 +143,60 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
     const body = `{"object":"balance","data":[${rows.join(',')}]}`;
     return reply.type('application/json').header('Cache-Control', 'no-store').send(body);
   });
+
+  const options = { schema: listEntries, config: pageCost };
+  app.get('/v1/balance/entries', options, async (request, reply) => {
+    const question = questionOf(request);
+    const page = await askStore(gateway, { request, what: 'listing entries' }, () =>
+      gateway.settlements.lines(question),
+    );
+    if (page.outcome === 'unknown-cursor') {
+      const detail = 'expected the id of an entry of yours that was listed before';
+      throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
+    }
+    const data = page.lines.map(renderLine);
+    const body = JSON.stringify({ object: 'list', data, has_more: page.more });
+    return reply.type('application/json').send(body);
+  });
+}
+
+/** @throws Problem that points at every parameter that is wrong. */
+function questionOf({ url, partnerId }: FastifyRequest): LineQuestion {
+  const parsed = parseBalanceEntryQuery(queryText(url));
+  if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
+  const { limit = pageSizeUsual, starting_after: after, date, currency } = parsed.values;
+  const [day = '', lineId = ''] = after?.split('.') ?? [];
+  if (after !== undefined && !isDay(day)) {
+    const detail = 'expected the id of an entry of yours that was listed before';
+    throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
+  }
+  return {
+    partnerId,
+    limit,
+    day: date === undefined ? undefined : checkedDay(date),
+    currency,
+    startingAfter: after === undefined ? undefined : { day, lineId: BigInt(lineId) },
+  };
+}
+
+function renderLine({ day, lineId, txnId, kind, currency, amount, settledAt }: SettlementLine) {
+  return {
+    id: `${day}.${lineId}`,
+    object: 'balance_entry',
+    type: kind,
+    source: txnId,
+    amount: Number(amount),
+    currency,
+    settlement_date: day,
+    settled_at: settledAt.toISOString(),
+  };
+}
+
+function statusOf({ isClosed, completeThrough }: SettlementDay) {
+  return {
+    status: isClosed ? 'closed' : 'open',
+    complete_through: completeThrough?.toISOString() ?? null,
+  };
 }
 
 /**
@@ -114,7 +208,7 @@ async function balanceOf(
   { settlements, ledger, logger }: Gateway,
   { partnerId, id: requestId }: FastifyRequest,
 ): Promise<string[]> {
-  const days = await settlements.sums({ partnerId, today: today() });
+  const days = await settlements.sums({ partnerId });
   const pending = await ledger.pendingOf(partnerId).catch((err: unknown) => {
     logger.warn({ err, partnerId, requestId }, 'what is pending is not known');
     throw unknownYet();
@@ -136,7 +230,7 @@ function renderBalance(currency: string, pending?: Money, days?: SettlementSums)
 }
 
 /** Numbers are written digit by digit: those of JavaScript are exact up to 2^53 alone. */
-function exactJson(fields: Readonly<Record<string, string | bigint>>): string {
+function exactJson(fields: Readonly<Record<string, string | bigint | null>>): string {
   const pairs = Object.entries(fields).map(([name, value]) => {
     return `"${name}":${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
   });
@@ -160,19 +254,15 @@ function checkedDay(text: string): string {
   throw incorrectParameters([{ pointer: '#/date', detail: `expected ${dayMeaning}` }]);
 }
 
-function renderBatch(batch: SettlementBatch): string {
-  return exactJson(fieldsOf(batch));
-}
-
-function fieldsOf(batch: SettlementBatch) {
-  const { date, currency, gross, refunds, net, payments, refundCount: refund_count } = batch;
+function fieldsOf(date: string, batch: SettlementBatch) {
+  const { currency, gross, refunds, net, payments, refundCount: refund_count } = batch;
   return { date, currency, gross, refunds, net, payments, refund_count };
 }
 
 /** No value needs quotes, and none can be taken for a formula: dates, codes and whole numbers. */
-function csvOf(batches: readonly SettlementBatch[]): string {
+function csvOf(date: string, batches: readonly SettlementBatch[]): string {
   const rows = batches.map((batch) => {
-    const shown = fieldsOf(batch);
+    const shown = fieldsOf(date, batch);
     return settlementColumns.map((column) => shown[column]);
   });
   return [settlementColumns, ...rows].map((values) => `${values.join(',')}\r\n`).join('');

@@ -11,22 +11,18 @@ import {
 } from '@triplock/testing/test';
 
 const addSql = `
-  INSERT INTO partners.settlement_batches AS known (partner_id, day, currency, gross, refunds, payments, refund_count)
-  VALUES ($1, ($2::timestamptz AT TIME ZONE 'UTC')::date, $3, $4, $5, $6, $7)
-  ON CONFLICT (partner_id, day, currency) DO UPDATE SET
-    gross = known.gross + $4, refunds = known.refunds + $5,
-    payments = known.payments + $6, refund_count = known.refund_count + $7`;
+  SELECT partners.add_settlements(ARRAY[$1], ARRAY[$2]::uuid[], ARRAY[$3], ARRAY[$4], ARRAY[$5]::bigint[],
+    ARRAY[$6]::timestamptz[])`;
 
 const addUp: AuditedConsumer['effect'] = async (tx, events) => {
   for (const { payload } of events) {
-    const { type, partner_id: partner, timestamp, data } = payload;
-    const { amount, currency } = data;
-    if (type === 'payment.succeeded') {
-      await tx.query(addSql, [partner, timestamp, currency, amount, 0, 1, 0]);
-    }
-    if (type === 'refund.succeeded') {
-      await tx.query(addSql, [partner, timestamp, currency, 0, amount, 0, 1]);
-    }
+    const { type, partner_id: partner, txn_id: txnId, timestamp, data } = payload;
+    const amount = Number(data['amount']);
+    const add = (kind: string, added: number) =>
+      tx.query(addSql, [partner, txnId, kind, data['currency'], added, timestamp]);
+    if (type === 'payment.succeeded') await add('payment', amount);
+    if (type === 'capture.succeeded') await add('capture', amount);
+    if (type === 'refund.succeeded') await add('refund', -amount);
   }
 };
 
@@ -41,6 +37,20 @@ const batchOf: Rows = {
     return { key: partner, id: `${partner}/${timestamp.slice(0, 10)}/EUR` };
   },
 };
+/** The lines of such a partner, by its payment. */
+const linesOf: Rows = {
+  by: 'partner_id',
+  find: async ({ system }) => {
+    const partner = aPartner('line');
+    const paid = aPayment({ partner });
+    await system.pay(paid);
+    await system.giveBack(aRefund(paid, { amount: 250n }), 2);
+    return { key: partner, id: paid.txnId };
+  },
+};
+const line = (column: string, value: string) =>
+  change(`partners.settlement_lines.${column}`, value, linesOf);
+
 const batch = (column: string, value: string) =>
   change(`partners.settlement_batches.${column}`, value, batchOf);
 
@@ -57,6 +67,29 @@ export const audited: AuditedConsumer = {
   harms: {
     'settlement-missing': [remove('settlement.cursors', cursorOfRefund)],
     'settlement-differs-from-ledger': [
+      line('partner_id', `partner_id || '-2'`),
+      line('txn_id', 'gen_random_uuid()'),
+      line('kind', `'capture'`),
+      line('currency', `'USD'`),
+      line('amount', 'amount + 1'),
+      line('settled_at', `settled_at - interval '1 ms'`),
+      remove('partners.settlement_lines', linesOf),
+      add('partners.settlement_lines', async ({ system }) => {
+        const partner = aPartner('line');
+        const paid = aPayment({ partner });
+        await system.pay(paid);
+        await system.break(
+          `INSERT INTO partners.settlement_lines (partner_id, day, txn_id, kind, currency, amount, settled_at)
+           SELECT partner_id, day, txn_id, kind, currency, amount, settled_at
+           FROM partners.settlement_lines WHERE partner_id = $1`,
+          [partner],
+        );
+        return paid.txnId;
+      }),
+      change('ledger.transactions.amount', 'amount + 1', linesOf),
+    ],
+    'settlement-differs-from-lines': [
+      change('partners.settlement_lines.day', 'day + 1', batchOf),
       alter(
         'UPDATE partners.settlement_batches SET gross = gross + 1, refunds = refunds + 1',
         batchOf,
@@ -79,10 +112,13 @@ export const audited: AuditedConsumer = {
         );
         return `batch-0/${today}/EUR`;
       }),
-      change('ledger.transactions.amount', 'amount + 1', batchOf),
     ],
   },
-  unharmed: {},
+  unharmed: {
+    'partners.settlement_lines.line_id': 'a number by which lines are listed',
+    'partners.settlement_calendar*':
+      'a day that is called closed has what it has, and the next one the rest',
+  },
   denied: [
     'SELECT FROM ledger.transactions',
     'DELETE FROM partners.settlement_batches',

@@ -4,4 +4,5 @@ import type { Rules } from '@triplock/pipeline';
 export const rules = {
   'settlement-missing': { holds: 'in the end' },
   'settlement-differs-from-ledger': { holds: 'always' },
+  'settlement-differs-from-lines': { holds: 'always' },
 } as const satisfies Rules;

@@ -1,23 +1,58 @@
 -- What the settlement feed works in beside its inbox: the partners' settlement batches, its effect of
 -- events, which commits with their inbox rows.
 GRANT USAGE ON SCHEMA partners TO triplock_settlement;
-GRANT SELECT, INSERT (partner_id, day, currency, gross, refunds, payments, refund_count),
-      UPDATE (gross, refunds, payments, refund_count)
-ON partners.settlement_batches TO triplock_settlement;
+GRANT EXECUTE ON FUNCTION partners.add_settlements, partners.close_settlement_days TO triplock_settlement;
+
+-- Until when all that was told is applied here, at most a minute ago: who tells something is done with it
+-- by then. `since` is as of when that was known last; what was told before is not looked at again, and of
+-- what was told after it an hour at a time.
+--
+-- What can never be published, and what waits here for it, is not waited for: once it comes it is late.
+-- Where the ledger is another store, it is as of the copy that the audit keeps of it.
+CREATE FUNCTION told_and_applied(since timestamptz) RETURNS timestamptz
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  WITH known AS MATERIALIZED (
+    SELECT least(
+      now() - interval '1 minute',
+      since + interval '1 hour',
+      (SELECT min(to_timestamp(until_micros / 1e6)) - interval '1 minute' FROM ledger.copied),
+      (SELECT min(created_at) FROM ledger.outbox WHERE state = 'pending')
+    ) AS until
+  )
+  SELECT least(known.until, (
+    SELECT min(outbox.created_at)
+    FROM ledger.outbox
+    LEFT JOIN LATERAL (
+      SELECT last_sequence FROM settlement.cursors
+      WHERE consumer = 'settlement-feed' AND ordering_key = outbox.payment_id OFFSET 0
+    ) AS cursors ON true
+    WHERE outbox.created_at >= coalesce(since, '-infinity') - interval '1 minute'
+      AND outbox.created_at < known.until
+      AND outbox.state = 'published' AND outbox.sequence > coalesce(cursors.last_sequence, 0)
+      AND NOT EXISTS (
+        SELECT FROM settlement.early_events
+        WHERE early_events.consumer = 'settlement-feed' AND early_events.event_id = outbox.event_id
+        OFFSET 0
+      )
+  ))
+  FROM known;
+END;
+REVOKE EXECUTE ON FUNCTION told_and_applied FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION told_and_applied TO triplock_settlement;
+GRANT SELECT ON partners.settlement_batches, partners.settlement_lines, partners.settlement_calendar
+TO triplock_settlement;
 
 -- What was settled before there was a feed: Pub/Sub never delivers it to a subscription that is made
 -- now. It is added from the ledger, and its events are known, those included that are not published
 -- yet. Nobody settles anything meanwhile.
 LOCK TABLE ledger.transactions, ledger.outbox IN SHARE MODE;
-INSERT INTO partners.settlement_batches (partner_id, day, currency, gross, refunds, payments, refund_count)
-SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date, currency,
-       coalesce(sum(amount) FILTER (WHERE kind IN ('payment', 'capture')), 0),
-       coalesce(sum(amount) FILTER (WHERE kind = 'refund'), 0),
-       count(*) FILTER (WHERE kind IN ('payment', 'capture')),
-       count(*) FILTER (WHERE kind = 'refund')
+SELECT partners.add_settlements(
+  array_agg(partner_id), array_agg(txn_id), array_agg(kind), array_agg(currency),
+  array_agg(CASE kind WHEN 'refund' THEN -amount ELSE amount END), array_agg(settled_at)
+)
 FROM ledger.transactions
-WHERE state = 'succeeded' AND kind IN ('payment', 'capture', 'refund')
-GROUP BY 1, 2, 3;
+WHERE state = 'succeeded' AND kind IN ('payment', 'capture', 'refund');
 INSERT INTO inbox (consumer, event_id, payload_hash, ordering_key, sequence)
 SELECT 'settlement-feed', event_id, encode(sha256(convert_to(payload, 'UTF8')), 'hex'), payment_id,
        sequence

@@ -25,11 +25,21 @@ export const watch = {
     inHand: 'settlementInHand',
     oldest: 'settlementOldest',
   },
-  manual: { needs: '`DATABASE_URL`, `PUBSUB_PROJECT_ID`', lookAt: '`INBOX_RETENTION_HOURS`' },
-  metrics: [['triplock_settlement_reaped_total', '', 'Inbox rows removed by the reaper.']],
+  manual: {
+    needs: '`DATABASE_URL`, `PUBSUB_PROJECT_ID`',
+    lookAt: '`INBOX_RETENTION_HOURS`, `SETTLEMENT_DAY_CLOSES_AFTER_MS`',
+  },
+  metrics: [
+    ['triplock_settlement_reaped_total', '', 'Inbox rows removed by the reaper.'],
+    [
+      'triplock_settlement_open_day_over_seconds',
+      '',
+      'For how long the first day that is not closed has been over.',
+    ],
+  ],
   crashWindows: {
     'settlement.received': ['nothing new', 'redelivered'],
-    'settlement.committed': ['inbox row and batch', 'redelivered; the inbox knows it'],
+    'settlement.committed': ['inbox row, line and batch', 'redelivered; the inbox knows it'],
   },
   most: { statements: 0.12, batches: 0.04, walBytes: 1_100 },
   trace: {

@@ -639,11 +639,20 @@ BEGIN ATOMIC
 END;
 
 -- What each partner is owed: its payments and refunds of a day by currency, as whoever adds them up
--- has them, by the events that it received.
+-- has them, by the events that it received. Each is a line of the day in which it was settled, UTC; what
+-- comes after that day was closed is a line of the first one that is open, and keeps its own time. So a
+-- batch of a day that is closed never changes.
+CREATE TABLE settlement_calendar (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  -- The last day that is closed, and with it all before; null before the first.
+  closed_through date,
+  -- All that was told before it is in its batch.
+  complete_through timestamptz
+);
+INSERT INTO settlement_calendar DEFAULT VALUES;
+
 CREATE TABLE settlement_batches (
   partner_id text NOT NULL,
-  -- The UTC day in which the ledger settled them. No day is closed: an event that comes late, or a
-  -- topic that is replayed, is added to its own day.
   day date NOT NULL,
   currency text NOT NULL,
   -- In minor units.
@@ -655,6 +664,93 @@ CREATE TABLE settlement_batches (
   refund_count bigint NOT NULL CHECK (refund_count >= 0),
   PRIMARY KEY (partner_id, day, currency)
 );
+
+-- What each batch is the sum of.
+CREATE TABLE settlement_lines (
+  partner_id text NOT NULL,
+  day date NOT NULL,
+  line_id bigint GENERATED ALWAYS AS IDENTITY,
+  PRIMARY KEY (partner_id, day, line_id),
+  txn_id uuid NOT NULL,
+  kind text NOT NULL,
+  currency text NOT NULL,
+  -- In minor units; what was given back is below zero.
+  amount bigint NOT NULL CHECK (amount <> 0),
+  settled_at timestamptz NOT NULL,
+  -- No line is in a day before its own.
+  CHECK (day >= (settled_at AT TIME ZONE 'UTC')::date)
+);
+-- For the audit's windows of time.
+CREATE INDEX lines_by_time ON settlement_lines USING brin (settled_at) WITH (autosummarize = on);
+
+-- Those who add and whoever closes a day: many of the ones, or one of the others. Locks by number are no
+-- role's of their own.
+CREATE FUNCTION lock_settlement_days(to_close boolean) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE
+    WHEN to_close THEN pg_advisory_xact_lock(hashtextextended('settlement days', 0))
+    ELSE pg_advisory_xact_lock_shared(hashtextextended('settlement days', 0))
+  END
+$$;
+
+-- Adds transactions that succeeded, each to the batch of its partner, day and currency; runs in the
+-- transaction of their events' inbox rows, until the end of which no day is closed.
+--
+-- Batches are taken in one order, so that two that add do not wait in a circle.
+CREATE FUNCTION add_settlements(
+  partners text[], txns uuid[], kinds text[], currencies text[], amounts bigint[], times timestamptz[]
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+BEGIN
+  PERFORM lock_settlement_days(false);
+  -- A statement of its own: it sees what was closed before the lock.
+  WITH lines AS (
+    INSERT INTO settlement_lines (partner_id, day, txn_id, kind, currency, amount, settled_at)
+    SELECT partner_id, greatest((settled_at AT TIME ZONE 'UTC')::date, closed_through + 1),
+           txn_id, kind, currency, amount, settled_at
+    FROM unnest(partners, txns, kinds, currencies, amounts, times) WITH ORDINALITY
+         AS t (partner_id, txn_id, kind, currency, amount, settled_at, nth)
+    CROSS JOIN settlement_calendar
+    ORDER BY nth
+    RETURNING partner_id, day, currency, amount
+  )
+  INSERT INTO settlement_batches AS known
+    (partner_id, day, currency, gross, refunds, payments, refund_count)
+  SELECT partner_id, day, currency,
+         coalesce(sum(amount) FILTER (WHERE amount > 0), 0),
+         coalesce(-sum(amount) FILTER (WHERE amount < 0), 0),
+         count(*) FILTER (WHERE amount > 0),
+         count(*) FILTER (WHERE amount < 0)
+  FROM lines
+  GROUP BY partner_id, day, currency
+  ORDER BY partner_id, day, currency
+  ON CONFLICT (partner_id, day, currency) DO UPDATE SET
+    gross = known.gross + excluded.gross,
+    refunds = known.refunds + excluded.refunds,
+    payments = known.payments + excluded.payments,
+    refund_count = known.refund_count + excluded.refund_count;
+END
+$$;
+
+-- Notes until when all that was told is in its batch, and closes the days that were over by `grace` then.
+--
+-- Gives the last day that is closed. Neither of the two goes back, whoever calls and in whichever order.
+CREATE FUNCTION close_settlement_days(complete timestamptz, grace interval) RETURNS date
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+DECLARE
+  closable date := ((complete - grace) AT TIME ZONE 'UTC')::date - 1;
+BEGIN
+  UPDATE settlement_calendar SET complete_through = complete
+  WHERE complete > coalesce(complete_through, '-infinity');
+  IF closable > (SELECT coalesce(closed_through, '-infinity') FROM settlement_calendar) THEN
+    PERFORM lock_settlement_days(true);
+    UPDATE settlement_calendar SET closed_through = closable
+    WHERE closable > coalesce(closed_through, '-infinity');
+  END IF;
+  RETURN (SELECT closed_through FROM settlement_calendar);
+END
+$$;
+REVOKE EXECUTE ON FUNCTION lock_settlement_days, add_settlements, close_settlement_days FROM PUBLIC;
 
 -- What was added is not taken out: this holds for the owner of the table too.
 CREATE FUNCTION refuse_settlement_change() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -670,6 +766,33 @@ CREATE TRIGGER settlements_only_grow BEFORE UPDATE ON settlement_batches
   ) EXECUTE FUNCTION refuse_settlement_change();
 CREATE TRIGGER settlements_are_kept BEFORE DELETE OR TRUNCATE ON settlement_batches
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_settlement_change();
+CREATE TRIGGER lines_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON settlement_lines
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_settlement_change();
+
+CREATE FUNCTION refuse_in_closed_day() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.day <= (SELECT closed_through FROM partners.settlement_calendar) THEN
+    RAISE EXCEPTION '% of %.% is refused: % is closed', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, NEW.day;
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER closed_days_stay BEFORE INSERT OR UPDATE ON settlement_batches
+  FOR EACH ROW EXECUTE FUNCTION refuse_in_closed_day();
+CREATE TRIGGER closed_days_stay BEFORE INSERT ON settlement_lines
+  FOR EACH ROW EXECUTE FUNCTION refuse_in_closed_day();
+CREATE FUNCTION refuse_to_open_days() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% of %.% is refused: a day that is closed stays so', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME;
+END
+$$;
+CREATE TRIGGER days_stay_closed BEFORE UPDATE ON settlement_calendar
+  FOR EACH ROW WHEN (
+    OLD.closed_through > coalesce(NEW.closed_through, '-infinity')
+    OR OLD.complete_through > coalesce(NEW.complete_through, '-infinity')
+  ) EXECUTE FUNCTION refuse_to_open_days();
+CREATE TRIGGER calendar_is_kept BEFORE DELETE OR TRUNCATE ON settlement_calendar
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_to_open_days();
 
 -- Who may do what. Operators' commands write everything.
 GRANT SELECT, INSERT, UPDATE, DELETE
@@ -682,7 +805,8 @@ TO triplock_partners;
 GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
 -- above. It reads no other secret, and cannot call an endpoint verified.
-GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests, settlement_batches
+GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests, settlement_batches,
+  settlement_lines, settlement_calendar
 TO triplock_gateway;
 REVOKE ALL ON FUNCTION refuse_too_often, bound_acts FROM PUBLIC;
 REVOKE ALL ON FUNCTION lock_webhook_endpoints, first_webhook_endpoint, make_webhook_endpoint,
@@ -698,6 +822,6 @@ REVOKE ALL ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disable
 FROM PUBLIC;
 -- The auditor reads everything but secrets.
 GRANT SELECT ON partners, live_webhook_endpoints, deleted_webhook_endpoints, endpoint_wants,
-  settlement_batches
+  settlement_batches, settlement_lines, settlement_calendar
 TO triplock_auditor;
 GRANT SELECT (endpoint_id, partner_id, url, open_since) ON open_webhook_endpoints TO triplock_auditor;
