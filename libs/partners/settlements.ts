@@ -6,6 +6,7 @@ const sql = loadStatements(import.meta.url, 'postgres/settlements.sql', [
   'sumSettlements',
   'listLines',
   'hasLine',
+  'readStatement',
 ]);
 
 /** What a partner is owed of one UTC day in one currency, in minor units. */
@@ -72,12 +73,26 @@ export type LinePage =
   /** `startingAfter` is no line of this partner. */
   | { outcome: 'unknown-cursor' };
 
+/** What a day did to a partner's account in one currency, in minor units. */
+export type Statement = {
+  currency: string;
+  /** What all days before came to. */
+  opening: bigint;
+  /** Together what was settled on one day, which is this one but for what was late. */
+  entries: { kind: TransactionKind; settledOn: string; count: bigint; amount: bigint }[];
+};
+
+/** A partner's statements of a day, by currency; none before anything was settled. */
+export type StatementDay = { statements: Statement[]; isClosed: boolean };
+
 /** Settlement batches as partners see them. Rejects when PostgreSQL cannot be reached. */
 export type Settlements = {
   ofDay(day: { partnerId: PartnerId; date: string }): Promise<SettlementDay>;
   /** What all of a partner's batches come to, by currency. */
   sums(whose: { partnerId: PartnerId }): Promise<SettlementSums[]>;
   lines(question: LineQuestion): Promise<LinePage>;
+  /** Reads every line of the day once; of a day that is closed it is always the same. */
+  statement(day: { partnerId: PartnerId; date: string }): Promise<StatementDay>;
 };
 
 /** Settlement batches in PostgreSQL, where they are added up as events come. */
@@ -103,9 +118,25 @@ export function openSettlements(database: Queryable): Settlements {
       const lines = await database.query<SettlementLine>(sql.listLines, asked);
       return { outcome: 'page', lines: lines.slice(0, limit), more: lines.length > limit };
     },
+    async statement({ partnerId, date }) {
+      const rows = await database.query<StatementRow>(sql.readStatement, [partnerId, date]);
+      const currencies = Map.groupBy(rows, ({ currency }) => currency);
+      const statements = [...currencies].map(([currency, of]): Statement => {
+        const entries = of.flatMap(({ kind, settledOn, count, amount }) =>
+          kind === null ? [] : [{ kind, settledOn, count, amount }],
+        );
+        return { currency, opening: of[0]!.opening, entries };
+      });
+      return { statements, isClosed: rows[0]?.isClosed ?? false };
+    },
   };
 }
 
 type DayRow = Pick<SettlementDay, 'isClosed' | 'completeThrough'> & {
   [Name in keyof SettlementBatch]: SettlementBatch[Name] | null;
 };
+
+/** `kind` is null in the row of a currency to which nothing came. */
+type StatementRow = Pick<Statement, 'currency' | 'opening'> &
+  Pick<StatementDay, 'isClosed'> &
+  Omit<Statement['entries'][number], 'kind'> & { kind: TransactionKind | null };

@@ -9,6 +9,7 @@ export const problemCodes = {
   idempotency_key_reused: { status: 422, title: 'This key was used for another request' },
   invalid_request: { status: 400, title: 'The request is invalid' },
   webhook_endpoint_not_verified: { status: 409, title: 'The webhook endpoint is not verified' },
+  settlement_open: { status: 409, title: 'The day is not closed' },
   unauthorized: { status: 401, title: 'Not authenticated' },
   not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'Method not allowed' },

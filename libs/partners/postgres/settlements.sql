@@ -50,3 +50,29 @@ LIMIT $4
 -- name: hasLine
 -- Whether a partner has such a line. $1 partner id, $2 day, $3 number. A row: it has.
 SELECT FROM partners.settlement_lines WHERE partner_id = $1 AND day = $2::date AND line_id = $3::bigint
+
+-- name: readStatement
+-- What a partner's account was before a day and what came to it in it, by currency, kind and the
+-- day in which it was settled.
+--
+-- $1 partner id, $2 day.
+-- A row: what of one kind was settled on one day; a currency without any in the day has one row
+-- without a `kind`. No row: nothing of the partner is in this day or one before it. `isClosed` says
+-- that all of it never changes again.
+SELECT known.currency, known.opening, lines.kind, lines."settledOn", lines.count, lines.amount,
+       coalesce(closed_through >= $2::date, false) AS "isClosed"
+FROM partners.settlement_calendar
+CROSS JOIN (
+  SELECT currency, coalesce(sum(net) FILTER (WHERE day < $2::date), 0)::bigint AS opening
+  FROM partners.settlement_batches
+  WHERE partner_id = $1 AND day <= $2::date
+  GROUP BY currency
+) AS known
+LEFT JOIN (
+  SELECT currency, kind, (settled_at AT TIME ZONE 'UTC')::date::text AS "settledOn", count(*),
+         sum(amount)::bigint AS amount
+  FROM partners.settlement_lines
+  WHERE partner_id = $1 AND day = $2::date
+  GROUP BY 1, 2, 3
+) AS lines USING (currency)
+ORDER BY known.currency, lines."settledOn", lines.kind

@@ -49,7 +49,9 @@ test('every problem has one media type, and every other answer in JSON another',
     for (const [status, answer] of Object.entries(operation.responses)) {
       const types = Object.keys((answer as { content?: object }).content ?? {});
       const expected =
-        status >= '400' ? /^application\/problem\+json$/ : /^(application\/json|text\/csv)$/;
+        status >= '400'
+          ? /^application\/problem\+json$/
+          : /^(application\/json|application\/xml|text\/csv)$/;
       assert.equal(types.length, status === '204' ? 0 : 1);
       if (status !== '204') assert.match(types[0]!, expected);
     }

@@ -28,6 +28,7 @@ type Scope = {
 
 const day = '2026-03-31';
 const gross = 4_242_424_242;
+const decimal = '42424242.42';
 const reference = 'known-to-acme-alone';
 const endpoint = 'https://acme.example/hooks';
 
@@ -68,6 +69,11 @@ const scopes: Readonly<Record<string, Scope>> = {
     path: () => `/v1/settlements/${day}.csv`,
     owner: 200,
     stranger: 200,
+  },
+  'GET /v1/settlements/{date}.xml': {
+    path: () => `/v1/settlements/${day}.xml`,
+    owner: 200,
+    stranger: 404,
   },
   'GET /v1/balance': { owner: 200, stranger: 200 },
   'GET /v1/balance/entries': { owner: 200, stranger: 200 },
@@ -147,6 +153,7 @@ async function aGateway(t: TestContext) {
      VALUES ('acme', $1::date, gen_random_uuid(), 'payment', 'EUR', $2, $1::date)`,
     [day, gross],
   );
+  await owner.query('UPDATE partners.settlement_calendar SET closed_through = $1', [day]);
   const app = await createHttpServer({
     logger: opened.gateway.logger,
     admission: admitByName,
@@ -222,7 +229,7 @@ test('no route shows a partner, or lets it change, what is another’s, and none
   }
   await catchUp();
 
-  const marks = [...Object.values(owned), reference, endpoint, String(gross)];
+  const marks = [...Object.values(owned), reference, endpoint, String(gross), decimal];
   const reads = requests.filter(({ request }) => request.startsWith('GET '));
   const allOfAcme = async () => {
     const seen = reads.map(async ({ request }) => (await ask(request, { partner: 'acme' })).body);

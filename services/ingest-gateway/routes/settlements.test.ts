@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openSettlements } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import { openPostgresLedger } from '@triplock/ledger';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, partialGateway } from '../test/gateway.ts';
+import { renderCamt053 } from './camt053.ts';
 import { addSettlementRoutes } from './settlements.ts';
 
 /** The settlement routes over batches of one test's own, with the rights that the gateway has. */
@@ -142,6 +144,7 @@ test('a day that there is not, and a parameter that is not known, are pointed at
     ['?date=2026-03-31&date=2026-03-31', '#/date'],
     ['?day=2026-03-31', '#/day'],
     ['/2026-02-30.csv', '#/date'],
+    ['/2026-02-30.xml', '#/date'],
     ['/.csv', '#/date'],
     ['/today.csv', '#/date'],
     ['/2026.03.31.csv', '#/date'],
@@ -156,7 +159,7 @@ test('a day that there is not, and a parameter that is not known, are pointed at
       path,
     );
   }
-  for (const path of ['/2026-03-31', '/2026-03-31.xml', '/2026-03-31.csv/x']) {
+  for (const path of ['/2026-03-31', '/2026-03-31.pdf', '/2026-03-31.csv/x']) {
     assert.equal((await ask(`/v1/settlements${path}`)).statusCode, 404, path);
   }
 });
@@ -177,6 +180,37 @@ test('a balance is what is pending, and every day added up, to the digit; nobody
   const other = '{"currency":"EUR","pending":9,"available":0,"refunded":0,"settled":100}';
   assert.equal((await ask('/v1/balance', 'globex')).body, `{"object":"balance","data":[${other}]}`);
   assert.deepEqual((await ask('/v1/balance', 'new')).json(), { object: 'balance', data: [] });
+});
+
+test('a closed day has a statement, with what was there before and what came late; an open one has none', async (t) => {
+  const ask = await anEdge(t);
+  const answer = await ask('/v1/settlements/2026-04-01.xml');
+  assert.equal(answer.statusCode, 200, answer.body);
+  assert.equal(answer.headers['content-type'], 'application/xml; charset=utf-8');
+  const of = answer.body.split('<Stmt>').slice(1);
+  assert.deepEqual(
+    of.map((text) => /<Id>(\d{4}-\d\d-\d\d-[A-Z]{3})<\/Id>/.exec(text)![1]),
+    ['2026-04-01-EUR', '2026-04-01-JPY'],
+  );
+  const amounts = [...of[0]!.matchAll(/<Amt Ccy="EUR">([\d.]+)<\/Amt><CdtDbtInd>(\w+)</g)];
+  assert.deepEqual(
+    amounts.map(([, amount, way]) => `${amount} ${way}`),
+    ['39999999999987.51 CRDT', '39999999999985.06 CRDT', '0.05 CRDT', '2.50 DBIT'],
+  );
+  const late = '<BookgDt><Dt>2026-04-01</Dt></BookgDt><ValDt><Dt>2026-03-31</Dt></ValDt>';
+  assert.ok(of[0]!.includes(`${late}<BkTxCd><Prtry><Cd>capture</Cd>`));
+  assert.ok(of[0]!.includes('<TtlDbtNtries><NbOfNtries>1</NbOfNtries><Sum>2.50</Sum>'));
+  // Nothing in this currency came on the day.
+  assert.ok(of[1]!.includes('<Amt Ccy="JPY">7</Amt>') && !of[1]!.includes('<Ntry>'));
+  assert.equal((await ask('/v1/settlements/2026-04-01.xml')).body, answer.body);
+  const open = await ask('/v1/settlements/2026-06-01.xml');
+  assert.deepEqual([open.statusCode, open.headers['retry-after']], [409, '900']);
+  assert.equal(open.json<{ code: string }>().code, 'settlement_open');
+  assert.equal((await ask('/v1/settlements/2026-03-30.xml', 'globex')).statusCode, 404);
+  const long = renderCamt053('a'.repeat(63) as PartnerId, '2026-04-01', [
+    { currency: 'EUR', opening: -1n, entries: [] },
+  ]);
+  assert.match(long, /<Othr><Id>[0-9a-f]{32}<\/Id>.*<Nm>a{63}<\/Nm>.*OPBD.*>0\.01<.*DBIT/);
 });
 
 test('before anybody has looked every day is open, and nobody says how complete it is', async (t) => {

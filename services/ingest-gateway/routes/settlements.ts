@@ -7,6 +7,7 @@ import {
   parseBalanceEntryQuery,
   parseBalanceQuery,
   parseSettlementQuery,
+  Problem,
   settlementColumns,
   settlementQuerySchema,
 } from '@triplock/contracts';
@@ -22,6 +23,7 @@ import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectParameters, queryText, unknownYet } from '../http/problems.ts';
 import { askStore } from '../http/turns.ts';
+import { renderCamt053 } from './camt053.ts';
 import { problems } from './schemas.ts';
 
 const whatADayIs =
@@ -59,6 +61,31 @@ const downloadSettlements: FastifySchema = {
       content: { 'text/csv': { schema: { type: 'string' } } },
     },
     ...problems('invalid_request', 'unauthorized', 'internal_error', 'unavailable'),
+  },
+};
+
+const downloadStatement: FastifySchema = {
+  operationId: 'downloadStatement',
+  summary: 'The statement of a closed day, for a bank’s reader',
+  description:
+    'A BankToCustomerStatement of ISO 20022 (camt.053.001.08): of each currency what your days came ' +
+    'to before and with this one, and an entry for what of one kind was settled on one day, which ' +
+    'is the value date; of what is late that is an earlier one. A closed day always has the same ' +
+    'statement; one that is open has none.',
+  params: { type: 'object', required: ['date'], properties: { date: daySchema } },
+  response: {
+    200: {
+      description: 'The day.',
+      content: { 'application/xml': { schema: { type: 'string' } } },
+    },
+    ...problems(
+      'invalid_request',
+      'unauthorized',
+      'not_found',
+      'settlement_open',
+      'internal_error',
+      'unavailable',
+    ),
   },
 };
 
@@ -103,7 +130,7 @@ const listEntries: FastifySchema = {
 const pageCost = { tokens: 10 };
 
 /**
- * `GET /v1/settlements`, `GET /v1/settlements/{date}.csv`, `GET /v1/balance` and
+ * `GET /v1/settlements`, `GET /v1/settlements/{date}.csv` and `.xml`, `GET /v1/balance` and
  * `GET /v1/balance/entries`.
  */
 export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): void {
@@ -134,6 +161,27 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
     },
   );
 
+  app.get<{ Params: { date: string } }>(
+    '/v1/settlements/:date(.*).xml',
+    { schema: downloadStatement, config: pageCost },
+    async (request, reply) => {
+      const { partnerId, params } = request;
+      const date = checkedDay(params.date);
+      const day = await askStore(gateway, { request, what: 'reading a statement' }, () =>
+        gateway.settlements.statement({ partnerId, date }),
+      );
+      if (day.statements.length === 0) {
+        const detail = 'Nothing of yours was settled on this day or before it.';
+        throw new Problem('not_found', detail);
+      }
+      if (!day.isClosed) throw stillOpen();
+      return reply
+        .type('application/xml; charset=utf-8')
+        .header('Content-Disposition', `attachment; filename="statement-${date}.xml"`)
+        .send(renderCamt053(partnerId, date, day.statements));
+    },
+  );
+
   app.get('/v1/balance', { schema: readBalance }, async (request, reply) => {
     const parsed = parseBalanceQuery(queryText(request.url));
     if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
@@ -158,6 +206,13 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
     const body = JSON.stringify({ object: 'list', data, has_more: page.more });
     return reply.type('application/json').send(body);
   });
+}
+
+function stillOpen(): Problem {
+  const detail =
+    'A day is closed about a quarter of an hour after its end, and has a statement then: ask again, ' +
+    'or read its sums so far from GET /v1/settlements.';
+  return new Problem('settlement_open', detail, { headers: { 'Retry-After': '900' } });
 }
 
 /** @throws Problem that points at every parameter that is wrong. */
