@@ -119,6 +119,9 @@ const [first] = charges as [Listed];
 const lies: Readonly<Record<string, Partial<Evidence>>> = {
   'a 202 that the ledger lacks': { rows: without(rows, 'refused') },
   'a row that nobody asked for': { asked: asked.slice(1) },
+  'a key that was refused and is a row': {
+    asked: asked.map((each) => ({ ...each, answers: [{ status: 400, text: '{}' }] })),
+  },
   'a row that is not final': changed('given', { state: 'pending' }),
   'two bodies under one key': {
     asked: asked.map((each) => {

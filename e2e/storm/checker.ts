@@ -85,7 +85,10 @@ type Rows = ReadonlyMap<string, Row>;
 const keyOf = ({ partner, kind, key }: Pick<Row, 'partner' | 'kind' | 'key'>) =>
   `${partner} ${kind} ${key}`;
 
-/** Each accepted key is one row that is final; every row was asked for; one key has one answer. */
+/**
+ * Each accepted key is one row that is final, and one that was refused is none; every row was asked
+ * for; one key has one answer.
+ */
 function judgeAnswers({ asked, rows, shown }: Evidence, byId: Rows, found: Findings): void {
   const wanted = new Map<string, AskedKey>();
   for (const each of asked) {
@@ -103,7 +106,9 @@ function judgeAnswers({ asked, rows, shown }: Evidence, byId: Rows, found: Findi
   }
   for (const row of rows) {
     const name = keyOf(row);
-    if (!wanted.has(name)) found.push(`nobody asked for ${row.id}, ${name}`);
+    const answers = wanted.get(name)?.answers.map(({ status }) => status);
+    if (answers === undefined) found.push(`nobody asked for ${row.id}, ${name}`);
+    if (answers?.includes(400)) found.push(`${name} was refused and is ${row.id}`);
     if (row.state === 'pending') found.push(`${row.id}, ${name}, is not final`);
     const status = shown.get(row.id)?.['status'];
     if (status !== row.state)

@@ -1,5 +1,5 @@
 import type { ClaimOutcome, ClaimOwner, ClaimRequest, Cold, FirstClaim } from '@triplock/claims';
-import type { AcceptedAnswer, EncodedRecord } from '@triplock/contracts';
+import type { AcceptedAnswer, EncodedRecord, FieldProblem } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import {
   annotateSpan,
@@ -10,6 +10,7 @@ import {
   type TimeBudget,
 } from '@triplock/runtime';
 import type { Gateway } from '../gateway.ts';
+import { findImpossible } from './find-impossible.ts';
 import { findRefundable } from './find-transaction.ts';
 import {
   claimOf,
@@ -36,6 +37,8 @@ export type AcceptOutcome =
    * A refund, capture or cancellation of a payment that is not the partner's; no key is used up.
    */
   | { outcome: 'not-found' }
+  /** What was asked for can never be had of its payment; no key is used up. */
+  | { outcome: 'impossible'; errors: readonly FieldProblem[] }
   /** Its partner holds as many keys, or as many bytes, as it may; nothing was done. */
   | { outcome: 'over-limit'; retryAfterMs: number }
   /** The claims were lost and the ledger has not caught up with what was accepted before. */
@@ -60,6 +63,8 @@ export async function acceptTransaction(gateway: Gateway, order: Order): Promise
     const asked = findRefundable(gateway, transaction);
     const found = await budget.hold(asked, 'finding the payment').catch(unavailable);
     if (found.outcome !== 'own') return found;
+    const wrong = await findImpossible(gateway, { ...order, transaction });
+    if (wrong !== undefined) return { outcome: 'impossible', errors: [wrong] };
   }
   const claiming = inSpan({ name: 'claim' }, () => claimTransaction(gateway, order));
   const claim = await claiming.catch(unavailable);

@@ -1,5 +1,6 @@
 import { claimTimes } from '@triplock/claims';
 import type { LedgerPorts } from '@triplock/ledger';
+import type { TxnId } from '@triplock/payments';
 import type { Gateway } from '../gateway.ts';
 import { knownRecordKey, type Asked } from './find-transaction.ts';
 import { findPosted } from './transaction.ts';
@@ -27,19 +28,21 @@ const requestMs = claimTimes.leaseMs;
  * get lost, and a gateway that died may have appended: nobody is at work; then all that is in the
  * topic is posted; then the ledger, which is known to have all that was posted, does not have it;
  * and still nobody is at work. In this order, whoever was accepted before is seen by one of them.
+ * Who knows its record's key has to wait for those under that key alone.
  *
  * @throws when the ledger, the claim store or, about what both do not know, Kafka does not answer.
  */
 export async function findKey(
   gateway: Gateway,
-  asked: Asked,
+  { recordKey, ...asked }: Asked & { recordKey?: TxnId },
   signal: AbortSignal,
 ): Promise<KeyOutcome> {
   const askedAt = Date.now();
   const seen = await lookUp(gateway, asked);
   if (seen !== undefined) return seen;
   const { recovery } = gateway;
-  if (!(await recovery.untilPosted(knownRecordKey(asked), signal))) return { outcome: 'cold' };
+  const under = recordKey ?? knownRecordKey(asked);
+  if (!(await recovery.untilPosted(under, signal))) return { outcome: 'cold' };
   const server = await gateway.wholeLedger();
   const later = await lookUp(gateway, asked);
   if (later !== undefined) return later;

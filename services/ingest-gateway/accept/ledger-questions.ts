@@ -18,6 +18,11 @@ export type LedgerQuestions = {
    * for some seconds after that.
    */
   isPostedSoon(asked: Asked): Promise<boolean | undefined>;
+  /**
+   * Any other question of one who can do without its answer, in the same way. It counts as none of
+   * those above.
+   */
+  soon<Answer>(ask: () => Promise<Answer>): Promise<Answer | undefined>;
 };
 
 /** What a question came to. */
@@ -78,17 +83,15 @@ export function askTogether(
     return told;
   };
   let distrustedUntil = -Infinity;
-  return {
-    isPosted,
-    async isPostedSoon(asked) {
-      if (performance.now() < distrustedUntil) return undefined;
-      try {
-        return await withDeadline(isPosted(asked), { ms: soonMs, what: 'the ledger' });
-      } catch {
-        // Whoever cannot do without it asks again, and has the error then.
-        distrustedUntil = performance.now() + distrustMs;
-        return undefined;
-      }
-    },
+  const soon = async <Answer>(asking: () => Promise<Answer>): Promise<Answer | undefined> => {
+    if (performance.now() < distrustedUntil) return undefined;
+    try {
+      return await withDeadline(asking(), { ms: soonMs, what: 'the ledger' });
+    } catch {
+      // Whoever cannot do without it asks again, and has the error then.
+      distrustedUntil = performance.now() + distrustMs;
+      return undefined;
+    }
   };
+  return { isPosted, isPostedSoon: (asked) => soon(() => isPosted(asked)), soon };
 }

@@ -350,7 +350,7 @@ describe('a gateway that is new', () => {
     await acceptTransaction(gateway, anOrder());
     const away = () => Promise.reject(new Error('PostgreSQL is away'));
     const ledger = { ...gateway.ledger, find: away, kindsOf: away };
-    const questions = { isPosted: away, isPostedSoon: away };
+    const questions = { isPosted: away, isPostedSoon: away, soon: away };
     const without = { ...gateway, ledger, questions };
     assert.equal((await acceptTransaction(without, anOrder())).outcome, 'accepted');
   });

@@ -13,7 +13,7 @@ const away = () => Promise.reject(new Error('PostgreSQL is away'));
 const withoutLedger = (gateway: Gateway): Gateway => ({
   ...gateway,
   ledger: { ...gateway.ledger, find: away, kindsOf: away },
-  questions: { isPosted: away, isPostedSoon: away },
+  questions: { isPosted: away, isPostedSoon: away, soon: away },
 });
 const otherBody = ({ key }: AcceptedPayment) => aPayment({ key, amount: 9_999n });
 const outcomeOf = async (gateway: Gateway, payment: AcceptedPayment) =>

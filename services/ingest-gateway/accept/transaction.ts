@@ -11,6 +11,7 @@ import {
   renderFollowUp,
   type EncodedRecord,
   type AcceptedAnswer,
+  type FieldProblem,
   type NextAction,
 } from '@triplock/contracts';
 import {
@@ -21,6 +22,7 @@ import {
   type JsonObject,
   type Payment,
   type FollowUp,
+  type FollowUpDetails,
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
@@ -39,7 +41,15 @@ export type Order = {
   budget: TimeBudget;
   /** For the log. */
   requestId: string;
+  /** What its kind knows of it that is refused at once; absent where that is nothing. */
+  whyNever?: WhyNever | undefined;
 };
+
+/**
+ * Which field says why something can never be had of a payment, judged by what of it is final
+ * alone; nothing where it may be had, or nobody can know yet.
+ */
+export type WhyNever = (payment: Payment, details: FollowUpDetails) => FieldProblem | undefined;
 
 /** The same as the ledger holds it. */
 export type Posted = Payment | FollowUp;

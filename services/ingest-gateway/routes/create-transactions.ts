@@ -18,7 +18,7 @@ import type {
   onResponseHookHandler,
 } from 'fastify';
 import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transaction.ts';
-import type { Transaction } from '../accept/transaction.ts';
+import type { Order, Transaction, WhyNever } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import {
   inUse,
@@ -32,14 +32,14 @@ import {
 import { readKey, refuseCardData } from '../http/request-body.ts';
 
 /** The handler and the guard of the route by which a transaction of a kind is made. */
-export function accepting(gateway: Gateway, kind: TransactionKind) {
+export function accepting(gateway: Gateway, kind: TransactionKind, whyNever?: WhyNever) {
   const transactionOf = isFollowUp(kind)
     ? (request: FastifyRequest) => followUpOf(request, kind)
     : (request: FastifyRequest) => paymentOf(request, kind);
   return {
     ...guardAccepting(gateway, kind),
     handler: async (request: FastifyRequest, reply: FastifyReply) =>
-      create(gateway, transactionOf(request), reply),
+      create(gateway, { transaction: transactionOf(request), whyNever }, reply),
   };
 }
 
@@ -91,7 +91,7 @@ type Validating<Details> = Pick<KindContract<Details>, 'validate'>;
  */
 async function create(
   gateway: Gateway,
-  transaction: Transaction,
+  { transaction, whyNever }: Pick<Order, 'transaction' | 'whyNever'>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   refuseUnpayable(gateway, transaction);
@@ -106,6 +106,7 @@ async function create(
       traceparent,
       budget: startBudget(gateway.budgetMs),
       requestId,
+      whyNever,
     }),
   );
   count(gateway, kind, outcome);
@@ -146,6 +147,8 @@ function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
       throw tooManyKeys(outcome.retryAfterMs);
     case 'not-found':
       throw notFound('payment');
+    case 'impossible':
+      throw incorrectFields(outcome.errors);
     case 'cold':
     case 'unavailable':
       throw maybeAccepted();
@@ -154,12 +157,21 @@ function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
   }
 }
 
-/** What is not found, or too much, is counted as refused, with what was no request to accept. */
+/**
+ * What is not found, impossible or too much is counted as refused, with what was no request to
+ * accept.
+ */
 function count({ metrics }: Gateway, kind: Transaction['kind'], outcome: AcceptOutcome): void {
-  if (outcome.outcome === 'not-found' || outcome.outcome === 'over-limit') return;
+  if (isRefusal(outcome)) return;
   metrics.accepts[kind].count(outcome.outcome);
   const isKnown = outcome.outcome === 'replayed' || outcome.outcome === 'in-flight';
   if (isKnown) metrics.caught.count('claims');
+}
+
+type Refusal = Extract<AcceptOutcome, { outcome: 'not-found' | 'impossible' | 'over-limit' }>;
+
+function isRefusal(outcome: AcceptOutcome): outcome is Refusal {
+  return ['not-found', 'impossible', 'over-limit'].includes(outcome.outcome);
 }
 
 /**
@@ -199,5 +211,7 @@ function report(
   const line = { ...bindings, outcome: outcome.outcome };
   if (outcome.outcome === 'accepted') logger.debug(line, kind);
   else if (outcome.outcome === 'unavailable') logger.warn({ ...line, err: outcome.error }, kind);
-  else if (outcome.outcome !== 'not-found') logger.info(line, kind);
+  else if (outcome.outcome !== 'not-found' && outcome.outcome !== 'impossible') {
+    logger.info(line, kind);
+  }
 }

@@ -21,8 +21,8 @@ export const routesOfKinds: Readonly<Record<TransactionKind, KindRoutes>> = {
 export function addKindRoutes(app: FastifyInstance, gateway: Gateway): void {
   const read = openReads(app, gateway);
   for (const kind of transactionKinds) {
-    const { create, read: reads } = routesOfKinds[kind];
-    app.post(create.path, { schema: create.schema, ...accepting(gateway, kind) });
+    const { create, read: reads, whyNever } = routesOfKinds[kind];
+    app.post(create.path, { schema: create.schema, ...accepting(gateway, kind, whyNever) });
     app.get(reads.path, { schema: reads.schema }, (_, reply) => read(kind, reply));
   }
 }

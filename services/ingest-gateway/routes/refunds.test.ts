@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aPayment } from '@triplock/testing';
+import { openPostgresLedger } from '@triplock/ledger';
+import { traceparentFrom } from '@triplock/runtime';
+import { aPayment, aRefund, eventually } from '@triplock/testing';
+import { claimOf, encodeAccepted } from '../accept/transaction.ts';
 import { transactionEdge, type Answered } from '../test/route-edges.ts';
 
 type Edge = Awaited<ReturnType<typeof transactionEdge>>;
@@ -113,6 +116,102 @@ test('what is no refund is refused, says why, and leaves nothing behind', async 
   assert.match(counted, /triplock_gateway_refunds_total\{[^}]*outcome="refused"[^}]*\} 21/);
   assert.match(counted, /triplock_gateway_refunds_total\{[^}]*outcome="accepted"[^}]*\} 1/);
 });
+
+test('more than is left for good is refused at once, and its key is still unused', async (t) => {
+  const edge = await transactionEdge(t);
+  const { post, appended, catchUp } = edge;
+  const payment = await pay(edge);
+  const path = `/v1/payments/${payment}/refunds`;
+  const first = await post(path, { key: 'r-1', body: { amount: 400 } });
+  await catchUp();
+  const before = await appended();
+  const refused = await untilRefused(() => post(path, { key: 'r-2', body: { amount: 851 } }));
+  assert.deepEqual(refused.body['errors'], [
+    { pointer: '#/amount', detail: 'more than is left of the payment: 850 minor units of EUR' },
+  ]);
+  assert.equal(await appended(), before);
+  const fits = await post(path, { key: 'r-2', body: { amount: 850 } });
+  assert.deepEqual([fits.status, fits.headers['idempotency-replayed']], [202, undefined]);
+  await catchUp();
+
+  const others = await appended();
+  const none = await untilRefused(() => post(path, { key: 'r-3', body: {} }));
+  assert.match(none.text, /#\/amount.*: 0 minor units of EUR/);
+  const again = await post(path, { key: 'r-1', body: { amount: 400 } });
+  assert.deepEqual([again.status, again.text], [202, first.text]);
+  assert.equal(again.headers['idempotency-replayed'], 'true');
+  const reused = await post(path, { key: 'r-1', body: { amount: 401 } });
+  assert.deepEqual([reused.status, reused.body['code']], [422, 'idempotency_key_reused']);
+  assert.equal((await post(path, { key: 'r-3', body: {}, as: 'globex' })).status, 404);
+  assert.equal(await appended(), others);
+  const counted = await edge.metrics.metrics();
+  assert.match(counted, /triplock_gateway_refunds_total\{[^}]*outcome="refused"[^}]*\} 3/);
+});
+
+test('a refund that took what is gone gets its answer again, also from the ledger alone', async (t) => {
+  const edge = await transactionEdge(t);
+  const { post, catchUp, forgetClaims } = edge;
+  const path = `/v1/payments/${await pay(edge)}/refunds`;
+  const body = { amount: 1_250 };
+  const first = await post(path, { key: 'r-1', body });
+  await catchUp();
+  await forgetClaims();
+  const again = await eventually(async () => {
+    const answer = await post(path, { key: 'r-1', body });
+    return answer.status !== 503 && answer;
+  });
+  assert.deepEqual([again.status, again.text], [202, first.text]);
+  assert.equal(again.headers['idempotency-replayed'], 'true');
+});
+
+test('what others have reserved, or may have been accepted, is left to the ledger', async (t) => {
+  const edge = await transactionEdge(t, { leaseMs: 1 });
+  const { post, catchUp, gateway } = edge;
+  const payment = aPayment({ partner: 'acme' });
+  const paid = { amount: 1_250, currency: 'EUR' };
+  assert.equal((await post('/v1/payments', { key: payment.key, body: paid })).status, 202);
+  const path = `/v1/payments/${payment.txnId}/refunds`;
+  // Right behind its payment, and behind another one that is not decided.
+  assert.equal((await post(path, { key: 'r-1', body: { amount: 9_999 } })).status, 202);
+  await catchUp();
+  await post(path, { key: 'r-2', body: { amount: 1_000 } });
+  assert.equal((await post(path, { key: 'r-3', body: { amount: 300 } })).status, 202);
+  await catchUp();
+  // A gateway died with this one in the topic: nobody knows yet that it was accepted.
+  const lost = aRefund(payment, { amount: 251n });
+  await gateway.claims.claim(claimOf(lost));
+  await gateway.log.append(encodeAccepted(lost, traceparentFrom(undefined)));
+  const retried = await post(path, { key: lost.key, body: { amount: 251 } });
+  assert.deepEqual([retried.status, retried.body['id']], [202, lost.txnId], retried.text);
+});
+
+test('of a payment that took no money nothing can go back, and a ledger that is away refuses nothing', async (t) => {
+  const edge = await transactionEdge(t);
+  const { post, database, gateway } = edge;
+  await pay(edge);
+  const payment = aPayment({ partner: 'acme', paymentMethod: 'pm_card_visa' });
+  const failure = { code: 'generic_decline', message: 'Your card was declined.' };
+  const settlement = { result: { state: 'failed' as const, failure }, settledAt: new Date() };
+  const ledger = openPostgresLedger(database.open('triplock_ledger'));
+  await ledger.post([{ payment, traceparent: traceparentFrom(undefined), settlement }]);
+  const path = `/v1/payments/${payment.txnId}/refunds`;
+  const refused = await untilRefused(() => post(path, { key: 'r-1', body: { amount: 1 } }));
+  assert.match(refused.text, /#\/amount.*the payment is failed: it took no money/);
+  const isAway = () => Promise.reject(new Error('PostgreSQL is away'));
+  await post('/v1/payments', { key: payment.key, body: { amount: 1_250, currency: 'EUR' } });
+  gateway.ledger.find = isAway;
+  const accepted = await post(path, { key: 'r-1', body: { amount: 1 } });
+  assert.equal(accepted.status, 202, accepted.text);
+});
+
+/** The refusal, once it is known that the key is new: until then the ledger decides. */
+function untilRefused(ask: () => Promise<Answered>): Promise<Answered> {
+  return eventually(async () => {
+    const answer = await ask();
+    assert.ok([400, 503].includes(answer.status), answer.text);
+    return answer.status === 400 && answer;
+  });
+}
 
 test('what cannot be read is not found, and what cannot be asked is pointed at', async (t) => {
   const edge = await transactionEdge(t);

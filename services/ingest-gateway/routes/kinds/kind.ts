@@ -1,4 +1,5 @@
 import type { FastifySchema } from 'fastify';
+import type { WhyNever } from '../../accept/transaction.ts';
 
 type Operation = { path: string; schema: FastifySchema };
 
@@ -8,4 +9,6 @@ export type KindRoutes = {
   create: Operation;
   /** A `GET` by its id. */
   read: Operation;
+  /** What of its payment is refused at once, where the ledger says that it can never be had. */
+  whyNever?: WhyNever;
 };
