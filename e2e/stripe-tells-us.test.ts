@@ -55,6 +55,46 @@ test('what Stripe could not report is found out all the same, and what it report
   await becomeFinalOnce(on, [acts.id]);
 });
 
+test('a partner lists its disputes and follows each to its end, however Stripe reports them', async () => {
+  const paid = await waiting(asks);
+  await customer(paid, 'succeeded');
+  await becomes(paid.id, 'succeeded');
+  await control('PUT', '/webhooks', { paused: true, copies: 3, order: 'reversed' });
+  const dispute = async (amount: number) => {
+    const path = `/payment_intents/${paid.intentId}/dispute`;
+    return (await control<{ id: string }>('POST', path, { amount })).id;
+  };
+  const decide = (id: string, outcome: string) =>
+    control('POST', `/disputes/${id}/close`, { outcome });
+  // The end of one is reported with its beginning, and that of the other long after it.
+  const [lost, won] = [await dispute(400), await dispute(300)];
+  await decide(lost, 'lost');
+  await control('PUT', '/webhooks', { paused: false });
+  const shown = async (query: string) => {
+    const { body } = await on.acme.send({ path: `/v1/disputes?payment=${paid.id}${query}` });
+    const { data } = JSON.parse(body) as { data: Shown[] };
+    return data.map(({ provider, amount, status }) => [provider.dispute_id, amount, status]);
+  };
+  await eventually(async () => {
+    const listed = await shown('');
+    assert.equal(new Set(listed.map(([id]) => id)).size, listed.length);
+    return listed.length === 2 && (await shown('&status=lost')).length === 1;
+  });
+  assert.deepEqual(await shown('&status=open'), [[won, 300, 'open']]);
+  await decide(won, 'won');
+  await eventually(async () => (await shown('&status=open')).length === 0);
+  await allReported();
+  assert.deepEqual(await shown('&status=lost'), [[lost, 400, 'lost']]);
+  assert.deepEqual(await shown('&status=won'), [[won, 300, 'won']]);
+  const theirs = await on.globex.send({ path: `/v1/disputes?payment=${paid.id}` });
+  assert.deepEqual((JSON.parse(theirs.body) as { data: unknown[] }).data, []);
+  // Once each, by the payment's next events; of an end none tells.
+  const { outbox } = await on.look.counts(paid.id);
+  assert.equal(outbox, 4);
+});
+
+type Shown = { amount: number; status: string; provider: { dispute_id: string } };
+
 test('what was not signed by Stripe is refused by every worker, and believed by none', async () => {
   const { id, intentId } = await waiting(asks);
   const body = JSON.stringify({

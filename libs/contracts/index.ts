@@ -1,3 +1,4 @@
+export * from './http/dispute.ts';
 export * from './http/event-feed.ts';
 export * from './http/fields.ts';
 export * from './http/idempotency-key.ts';

@@ -22,7 +22,7 @@ export const transactionContracts: Readonly<
   cancellation,
 };
 
-/** What the OpenAPI document calls what is shown of a kind: `Payment`. */
-export function schemaNameOf(kind: TransactionKind): string {
+/** What the OpenAPI document calls what is shown of a kind, or of a dispute: `Payment`. */
+export function schemaNameOf(kind: TransactionKind | 'dispute'): string {
   return kind.charAt(0).toUpperCase() + kind.slice(1);
 }

@@ -1,5 +1,9 @@
 import type {
   AcceptedPayment,
+  Dispute,
+  DisputeEnd,
+  DisputeId,
+  DisputeStatus,
   EventId,
   Fingerprint,
   Money,
@@ -102,6 +106,10 @@ export type DisputeReport = {
   currency: string;
   /** In the provider's words, such as `fraudulent`. */
   reason: string;
+  /** By when the provider wants evidence, where it does; what it said first stays. */
+  evidenceDueBy?: Date | undefined;
+  /** How it has ended, once it has; what was said first stays. */
+  end?: DisputeEnd | undefined;
 };
 
 /**
@@ -110,7 +118,9 @@ export type DisputeReport = {
  */
 export type DisputeOutcome =
   | { outcome: 'disputed'; txnId: TxnId }
-  /** This dispute was reported before: nothing was written. */
+  /** This dispute was reported before, and this call noted its end. */
+  | { outcome: 'ended'; txnId: TxnId }
+  /** This dispute was reported before, and so was its end if it has one: nothing was written. */
   | { outcome: 'already-noted'; txnId: TxnId }
   | { outcome: 'not-final'; txnId: TxnId }
   /** The payment's is another one, in which this amount cannot be told: nothing was written. */
@@ -197,6 +207,22 @@ export function wishOf(status: PaymentStatus | undefined): {
 export type ListOutcome =
   { outcome: 'page'; payments: Payment[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
 
+/** A page of one partner's disputes, and what all of them have in common. */
+export type DisputeListRequest = {
+  partnerId: PartnerId;
+  /** Disputes at most, 1 or more. */
+  limit: number;
+  /** The page begins behind this dispute, whatever has become of it since. */
+  after?: DisputeId | undefined;
+  /** Those of this payment. */
+  paymentId?: TxnId | undefined;
+  status?: DisputeStatus | undefined;
+};
+
+/** A page; `unknown-cursor`: the dispute it should begin behind is not this partner's. */
+export type DisputeListOutcome =
+  { outcome: 'page'; disputes: Dispute[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
+
 /** Somebody else has the row, and had it for longer than was to be waited: nothing was written. */
 export class RowLockedError extends Error {
   override name = 'RowLockedError';
@@ -247,9 +273,19 @@ export type Ledger = {
    * event. No state changes: whether the money stays is between the partner and the bank. One of
    * more than was taken is told too, since the bank asks for that.
    *
+   * Its end is noted with it, or later: each once, in whatever order the reports come. It changes
+   * no state either, and no event tells of it: {@link Ledger.listDisputes} does.
+   *
    * @throws UnpostableError for a text that no ledger holds.
    */
   noteDispute(report: DisputeReport): Promise<DisputeOutcome>;
+  /** A partner's dispute by its id; nothing where it is not there, or another partner's. */
+  findDispute(asked: { id: DisputeId; partnerId: PartnerId }): Promise<Dispute | undefined>;
+  /**
+   * A partner's disputes, newest first by when the ledger learned of them, then by id. Pages and
+   * `status` are as {@link Ledger.list} has them.
+   */
+  listDisputes(request: DisputeListRequest): Promise<DisputeListOutcome>;
   /** Tells the partner, by an event, that the key was used for two requests. Once per loser. */
   recordKeyConflict(posting: Posting): Promise<EventId>;
   find(txnId: TxnId): Promise<Payment | undefined>;

@@ -2,6 +2,9 @@ import type {
   AcceptedPayment,
   AcceptedFollowUp,
   Currency,
+  Dispute,
+  DisputeEnd,
+  DisputeId,
   Fingerprint,
   FollowUpKind,
   IdempotencyKey,
@@ -74,6 +77,38 @@ export type PaymentRow = Row<PaymentColumn> & {
 
 /** A refund as transactions.sql gives it back, with the charge of its payment. */
 export type FollowUpRow = Row<FollowUpColumn> & { kind: FollowUpKind; payment_id: string };
+
+/** A dispute with its payment's provider and currency, and its end, as each store gives it back. */
+export type DisputeRow = {
+  id: string;
+  partner_id: string;
+  txn_id: string;
+  dispute_id: string;
+  provider: ProviderName;
+  amount: bigint;
+  currency: string;
+  reason: string;
+  created_at: Date;
+  evidence_due_by: Date | null;
+  ended: DisputeEnd | null;
+  ended_at: Date | null;
+};
+
+/** The dispute that a row holds: open where it has no end. */
+export function disputeOf(row: DisputeRow): Dispute {
+  return {
+    id: row.id as DisputeId,
+    partnerId: row.partner_id as PartnerId,
+    paymentId: row.txn_id as TxnId,
+    provider: { name: row.provider, disputeId: row.dispute_id },
+    money: { amount: row.amount, currency: row.currency as Currency },
+    reason: row.reason,
+    status: row.ended ?? 'open',
+    createdAt: row.created_at,
+    ...(row.evidence_due_by === null ? {} : { evidenceDueBy: row.evidence_due_by }),
+    ...(row.ended_at === null ? {} : { endedAt: row.ended_at }),
+  };
+}
 
 /** The payment that a row holds; fields that the request left out are left out again. */
 export function paymentOf(row: PaymentRow): Payment {

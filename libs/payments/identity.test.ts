@@ -6,6 +6,7 @@ import {
   bucketOf,
   canonicalJson,
   deriveDisputeEventId,
+  deriveDisputeId,
   deriveEventId,
   deriveId,
   deriveKeyConflictId,
@@ -78,6 +79,8 @@ test('partners, kinds and event types never share an id', () => {
       .map((type) => deriveEventId(payment, type)),
     deriveDisputeEventId(payment, 'du_1'),
     deriveDisputeEventId(payment, 'du_2'),
+    deriveDisputeId({ provider: 'stripe', intentId: payment, disputeId: 'du_1' }),
+    deriveDisputeId({ provider: 'stripe', intentId: payment, disputeId: 'du_2' }),
     deriveKeyConflictId(payment, loser),
     deriveKeyConflictId(payment, '0'.repeat(64) as Fingerprint),
   ];

@@ -1,6 +1,14 @@
 import { hash } from 'node:crypto';
 import type { EventType, SingleEventType, TransactionKind } from './kinds.ts';
-import type { EventId, Fingerprint, IdempotencyKey, PartnerId, TxnId } from './nominal.ts';
+import type { ProviderName } from './money.ts';
+import type {
+  DisputeId,
+  EventId,
+  Fingerprint,
+  IdempotencyKey,
+  PartnerId,
+  TxnId,
+} from './nominal.ts';
 
 /**
  * A UUIDv8 (RFC 9562, section 5.8) that is a pure function of its parts: the first 16 bytes of
@@ -58,6 +66,19 @@ export function deriveDisputeEventId(txnId: TxnId, disputeId: string): EventId {
   return deriveId('event', txnId, 'payment.disputed', disputeId) as EventId;
 }
 
+/**
+ * The id of a dispute, from what the provider calls it and the charge's intent: whoever reports it
+ * how often, and before the payment is known.
+ */
+export function deriveDisputeId(dispute: {
+  provider: ProviderName;
+  intentId: string;
+  disputeId: string;
+}): DisputeId {
+  const { provider, intentId, disputeId } = dispute;
+  return deriveId('dispute', provider, intentId, disputeId) as DisputeId;
+}
+
 /** What an event says that its id follows from. What it lacks makes the id of no event of ours. */
 export type IdentifyingData = { id: string; fingerprint?: unknown; dispute?: unknown };
 
@@ -76,6 +97,11 @@ const uuidV8 = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]
 
 /** Whether a text has the form of an id of ours. It says nothing about the id being known. */
 export function isTxnId(text: string): text is TxnId {
+  return uuidV8.test(text);
+}
+
+/** The same of the id of a dispute. */
+export function isDisputeId(text: string): text is DisputeId {
   return uuidV8.test(text);
 }
 

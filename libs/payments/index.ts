@@ -1,6 +1,7 @@
 export * from './amounts.ts';
 export * from './card-numbers.ts';
 export * from './currencies.ts';
+export * from './dispute.ts';
 export * from './identity.ts';
 export * from './kinds.ts';
 export * from './money.ts';

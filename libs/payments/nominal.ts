@@ -9,6 +9,8 @@ export type IdempotencyKey = Brand<string, 'IdempotencyKey'>;
 export type TxnId = Brand<string, 'TxnId'>;
 /** Lower-case UUIDv8 of one event of one transaction. */
 export type EventId = Brand<string, 'EventId'>;
+/** Lower-case UUIDv8 of one dispute of one payment. */
+export type DisputeId = Brand<string, 'DisputeId'>;
 /** Lower-case UUID of one of a partner's webhook endpoints. */
 export type EndpointId = Brand<string, 'EndpointId'>;
 /** SHA-256 in lower-case hex over what the partner asked for. */

@@ -1,7 +1,7 @@
 import type { Failure, Money, PaymentDetails, TxnId } from '@triplock/payments';
 import type { SettingsOf, SettingsTable } from '@triplock/runtime';
 import type { ProviderJournal } from './provider-journal.ts';
-import type { Provider, ProviderError } from './provider.ts';
+import type { ListedDispute, Provider, ProviderError } from './provider.ts';
 
 /** What a partner wants charged, and how. */
 export type Charge = PaymentDetails & Required<Pick<PaymentDetails, 'paymentMethod'>>;
@@ -115,8 +115,8 @@ export type ProviderReport = {
   failedRefund?: { refundId: string; txnId: TxnId };
   /** Whose money an intent of ours has taken, or holds, as it says. */
   paid?: { txnId: TxnId };
-  /** The customer wants the money back from the bank; what is said of that never changes. */
-  dispute?: { disputeId: string; amount: bigint; currency: string; reason: string };
+  /** The customer wants the money back from the bank. */
+  dispute?: Omit<ListedDispute, 'intentId'>;
 };
 
 /** What reading a report gives. */

@@ -1,5 +1,6 @@
 import type { TooMany } from './pace.ts';
 import type {
+  DisputeEnd,
   Failure,
   IdempotencyKey,
   Money,
@@ -240,6 +241,10 @@ export type ListedDispute = {
   readonly currency: string;
   /** In the provider's words, such as `fraudulent`. */
   readonly reason: string;
+  /** By when it wants evidence; absent where it wants none. */
+  readonly evidenceDueBy?: Date;
+  /** How it ended, once it has: `won` where the money is not with the customer. */
+  readonly end?: DisputeEnd;
 };
 
 /** Some disputes, newest first, and where the next page begins; absent on the last one. */

@@ -54,6 +54,9 @@ const unharmed: Readonly<Record<string, string>> = {
   'ledger.transactions.next_action':
     'sealed: no other text opens, and a constraint leaves none on what is final',
   'ledger.entries.created_at': 'the time that is shown and added up is settled_at',
+  'ledger.disputes.evidence_due_by':
+    'words of the provider for the partner, by which nothing is done',
+  'ledger.dispute_ends.ended_at': 'the time that is shown: no money and no event follow from it',
   'ledger.outbox.order_id': 'what is published out of order waits at the cursor of its consumer',
   'ledger.outbox.created_at': 'the age that is reported of what waits',
   'ledger.outbox.parked_reason': 'words for people',

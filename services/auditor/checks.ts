@@ -69,6 +69,7 @@ const rules: Readonly<Record<string, Rules>> = {
     'dispute-untold': onceItsProviderWasAsked,
     'dispute-unfounded': onceItsProviderWasAsked,
     'dispute-differs-from-ledger': always,
+    'dispute-ended-otherwise': onceItsProviderWasAsked,
   },
   events: {
     'event-unpublished': inTheEnd,

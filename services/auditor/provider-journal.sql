@@ -140,6 +140,16 @@ SELECT kind, id FROM (
                     WHERE refunds.id = provider_refund_id AND refunds.status = state
                       AND refunds.provider = transactions.provider)
   UNION ALL
+  -- Disputes that ended otherwise than what was seen of them.
+  SELECT 'dispute', disputes.id, dispute_ends.ended_at, disputes.provider
+  FROM ledger.dispute_ends
+  JOIN ledger.transactions USING (txn_id)
+  JOIN auditor.disputes
+    ON disputes.id = dispute_ends.dispute_id
+    AND disputes.intent_id = transactions.provider_intent_id
+    AND disputes.provider = transactions.provider
+  WHERE disputes.status <> CASE dispute_ends.ended WHEN 'lost' THEN 'succeeded' ELSE 'failed' END
+  UNION ALL
   -- Charges under way of payments that failed or were cancelled.
   SELECT 'charge', charges.id, charges.seen_at, charges.provider
   FROM auditor.charges JOIN ledger.transactions USING (txn_id)
@@ -189,24 +199,33 @@ LIMIT $1
 -- seen longest ago first: an intent that was listed while it was being confirmed may wait for its
 -- customer by now, and one that waited may have ended. Nobody has looked at them for some seconds,
 -- or a minute where the provider said whom it waits for. What waits for its partner comes last: it
--- may do so for days, and the ledger knows first when it ends.
+-- may do so for days, and the ledger knows first when it ends. So do disputes, which are looked at
+-- every hour: a bank takes weeks to decide, and the report of that may be lost.
 --
 -- $1 rows at most, $2 the provider.
 -- A row: kind and id of one to ask about.
-SELECT journal.kind, journal.id
-FROM ledger.transactions
-JOIN auditor.provider_journal AS journal
-  ON journal.kind = CASE transactions.kind WHEN 'refund' THEN 'refund' ELSE 'intent' END
- AND journal.id = CASE transactions.kind
-   WHEN 'refund' THEN transactions.provider_refund_id
-   ELSE transactions.provider_intent_id
- END
- AND journal.provider = transactions.provider
-WHERE transactions.state = 'pending' AND journal.provider = $2
-  AND journal.status IN ('unconfirmed', 'pending')
-  AND journal.seen_at < now()
-    - CASE WHEN journal.waits_for IS NULL THEN interval '5 seconds' ELSE interval '1 minute' END
-ORDER BY journal.waits_for IS NOT DISTINCT FROM 'partner', journal.seen_at
+SELECT kind, id FROM (
+  SELECT journal.kind, journal.id, journal.seen_at,
+         journal.waits_for IS NOT DISTINCT FROM 'partner' AS may_wait
+  FROM ledger.transactions
+  JOIN auditor.provider_journal AS journal
+    ON journal.kind = CASE transactions.kind WHEN 'refund' THEN 'refund' ELSE 'intent' END
+   AND journal.id = CASE transactions.kind
+     WHEN 'refund' THEN transactions.provider_refund_id
+     ELSE transactions.provider_intent_id
+   END
+   AND journal.provider = transactions.provider
+  WHERE transactions.state = 'pending' AND journal.provider = $2
+    AND journal.status IN ('unconfirmed', 'pending')
+    AND journal.seen_at < now()
+      - CASE WHEN journal.waits_for IS NULL THEN interval '5 seconds' ELSE interval '1 minute' END
+  UNION ALL
+  SELECT kind, id, seen_at, true
+  FROM auditor.provider_journal
+  WHERE kind = 'dispute' AND status = 'pending' AND provider = $2
+    AND seen_at < now() - interval '1 hour'
+) AS unfinished
+ORDER BY may_wait, seen_at
 LIMIT $1
 
 -- name: noteRead

@@ -131,6 +131,40 @@ test('each dispute of which the ledger was not told is named until it is', async
   assert.deepEqual((await real.read('dispute', untold))?.status, 'pending');
 });
 
+test('the end of a dispute that the ledger was not told is found by and by, and named until it is', async (context) => {
+  const { owner, pay, audit, system } = await aCardSystem(context);
+  const { charged } = await pay();
+  const { intentId } = charged;
+  const path = `/payment_intents/${intentId}/dispute`;
+  const { id } = await stripe.control<{ id: string }>('POST', path, { amount: 100 });
+  const money = { amount: 100n, currency: 'EUR', reason: 'fraudulent' };
+  const report = { provider: 'stripe', intentId, disputeId: id, ...money } as const;
+  await system.noteDispute(report);
+  const found = async () => driftOf(await audit())['dispute-ended-otherwise'];
+  assert.equal(await found(), undefined);
+  // As weeks later: no list of what is new shows it.
+  const later = `UPDATE auditor.provider_walks SET known_until = now() + interval '1 day'
+    WHERE kind = 'dispute'`;
+  await owner.query(later);
+  await stripe.control('POST', `/disputes/${id}/close`, { outcome: 'won' });
+  // A bank takes weeks: it is asked about once an hour.
+  assert.equal(await found(), undefined);
+  const hourAgo = `UPDATE auditor.provider_journal SET seen_at = seen_at - interval '61 minutes'`;
+  await owner.query(hourAgo);
+  assert.deepEqual(await found(), [id]);
+  assert.deepEqual((await system.noteDispute({ ...report, end: 'won' })).outcome, 'ended');
+  assert.equal(await found(), undefined);
+  // One of which the ledger knows the end first is asked about before anybody calls it drift.
+  await owner.query(`UPDATE auditor.provider_walks SET known_until = now() WHERE kind = 'dispute'`);
+  const second = await stripe.control<{ id: string }>('POST', path, { amount: 100 });
+  await system.noteDispute({ ...report, disputeId: second.id });
+  assert.equal(await found(), undefined);
+  await owner.query(later);
+  await stripe.control('POST', `/disputes/${second.id}/close`, { outcome: 'lost' });
+  await system.noteDispute({ ...report, disputeId: second.id, end: 'lost' });
+  assert.equal(await found(), undefined);
+});
+
 test('a part that the provider captured is no drift while the ledger does not know', async (context) => {
   const { system, audit } = await aCardSystem(context);
   const [fits, differs] = [await beingCaptured(system, 600), await beingCaptured(system, 601)];

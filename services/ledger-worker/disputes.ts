@@ -8,7 +8,7 @@ const answerWithinMs = 5_000;
 
 /**
  * Notes a dispute beside its payment and tells the partner, both in one transaction and each
- * dispute once.
+ * dispute once; and how it ended, with it or later.
  *
  * @throws while the payment is pending, and has no end whose number the dispute could follow: the
  * report has to come again.
@@ -24,6 +24,11 @@ export async function noteDispute(
       logger.warn({ txnId: noted.txnId, disputeId: dispute.disputeId }, 'a payment is disputed');
       await crashPoints.reached('worker.disputed');
       return 'disputed';
+    case 'ended': {
+      const line = { txnId: noted.txnId, disputeId: dispute.disputeId, end: dispute.end };
+      logger.info(line, 'a dispute has ended');
+      return 'dispute-ended';
+    }
     case 'already-noted':
       return 'duplicate';
     case 'not-final':

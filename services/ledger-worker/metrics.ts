@@ -25,7 +25,7 @@ export type StuckReason = 'unreadable' | 'unstorable' | 'refused';
 /** What a webhook of the provider came to. */
 export type ProviderEventOutcome =
   | WakeOutcome['outcome']
-  | ('disputed' | 'other-currency')
+  | ('disputed' | 'dispute-ended' | 'other-currency')
   | ('ignored' | 'foreign' | 'forged' | 'too-large' | 'aborted');
 
 /** What the worker counts of records. */
@@ -278,8 +278,14 @@ export const callLabels: Readonly<Record<ProviderCall, string>> = {
 
 function webhookCounters(registry: Registry) {
   const registers = [registry];
-  const ours = { woken: 0, disputed: 0, duplicate: 0, 'nothing-waits': 0 } as const;
-  const genuine = { ...ours, 'other-currency': 0, ignored: 0, foreign: 0 } as const;
+  const ours = { woken: 0, disputed: 0, 'dispute-ended': 0, duplicate: 0 } as const;
+  const genuine = {
+    'nothing-waits': 0,
+    ...ours,
+    'other-currency': 0,
+    ignored: 0,
+    foreign: 0,
+  } as const;
   return {
     providerEvents: new Tally({
       name: 'triplock_worker_provider_events_total',

@@ -100,6 +100,15 @@ test('each dispute is noted and told once, in copies, any order, and before its 
   const ids = told.slice(2).map((each) => each.dispute);
   assert.deepEqual(ids.toSorted(), [id, another.id].toSorted());
   assert.equal(counted().disputed, 2);
+  const ends = () => owner.query('SELECT dispute_id, ended FROM ledger.dispute_ends');
+  assert.deepEqual(await ends(), [{ dispute_id: id, ended: 'lost' }]);
+  await stripe.control('POST', `/disputes/${another.id}/close`, { outcome: 'won' });
+  await everyReportCame();
+  assert.deepEqual(await ends(), [
+    { dispute_id: id, ended: 'lost' },
+    { dispute_id: another.id, ended: 'won' },
+  ]);
+  assert.equal(counted()['dispute-ended'], 1);
 });
 
 test('what was charged by a call whose answer was lost is settled by Stripe’s own report', async (context) => {

@@ -27,7 +27,8 @@ async function aSetBack(context: TestContext) {
     await owner.transaction(async (tx) => {
       await tx.query('SET LOCAL session_replication_role = replica');
       await tx.query(
-        'TRUNCATE ledger.transactions, ledger.entries, ledger.disputes, ledger.outbox',
+        `TRUNCATE ledger.transactions, ledger.entries, ledger.disputes, ledger.dispute_ends,
+           ledger.outbox`,
       );
       await tx.query('INSERT INTO ledger.rewinds (since) VALUES (now())');
     });
@@ -142,7 +143,7 @@ test('while the provider does not say what it gave back no refund is decided', a
   });
 });
 
-test('a dispute since the moment that the ledger was set back to is noted again once, after its payment', async (context) => {
+test('a dispute since the moment that the ledger was set back to is noted again once, after its payment, with its end', async (context) => {
   const { pay, worker, work, setBack, recovery, owner } = await aSetBack(context);
   const payment = aCard();
   await pay(payment);
@@ -150,17 +151,22 @@ test('a dispute since the moment that the ledger was set back to is noted again 
   const [row] = await owner.query<{ intent: string }>(
     'SELECT provider_intent_id AS intent FROM ledger.transactions',
   );
-  await stripe.control('POST', `/payment_intents/${row!.intent}/dispute`, { amount: 400 });
+  const path = `/payment_intents/${row!.intent}/dispute`;
+  const { id } = await stripe.control<{ id: string }>('POST', path, { amount: 400 });
+  await stripe.control('POST', `/disputes/${id}/close`, { outcome: 'lost' });
   await worker.consumer.close();
   await setBack();
-  const noted = () => owner.query('SELECT amount, sequence FROM ledger.disputes');
+  const noted = () =>
+    owner.query(`
+      SELECT amount, sequence, ended FROM ledger.disputes
+      LEFT JOIN ledger.dispute_ends USING (txn_id, dispute_id)`);
   const pass = disputesPass(worker.worker, recovery, logger);
   // Its payment is not there yet: it is asked for again.
   assert.equal(await pass(), 0);
   assert.deepEqual(await noted(), []);
   await work().allCommitted();
   assert.equal(await pass(), 1);
-  assert.deepEqual(await noted(), [{ amount: 400n, sequence: 2 }]);
+  assert.deepEqual(await noted(), [{ amount: 400n, sequence: 2, ended: 'lost' }]);
   assert.equal(await pass(), 0);
   assert.equal(await recovery.openRewind(), undefined);
 });

@@ -34,9 +34,10 @@ export async function recallRefunds(
 
 /**
  * How long before a lost moment a dispute may have begun of which the provider told only
- * afterwards: it repeats a report for three days (docs.stripe.com/webhooks#retries).
+ * afterwards, or told the end: a bank takes up to three months to decide
+ * (docs.stripe.com/disputes/how-disputes-work), and a report is repeated for three days.
  */
-const reportedWithinMs = 4 * 86_400_000;
+const reportedWithinMs = 120 * 86_400_000;
 
 /**
  * For how long a dispute of a payment that nobody knows may be one of ours, whose record is still

@@ -92,6 +92,9 @@ function renderRefund(record: RefundRecord): Stripe.Refund {
   };
 }
 
+/** Most banks want evidence within 7 to 21 days: https://docs.stripe.com/disputes/responding */
+const evidenceSeconds = 7 * 86_400;
+
 /**
  * https://docs.stripe.com/api/disputes/object, each field that the package's types require but
  * evidence, which has no field that could be filled in here.
@@ -110,7 +113,7 @@ function renderDispute(record: DisputeRecord): Stripe.Dispute {
     enhanced_eligibility_types: [],
     evidence: {} as Stripe.Dispute['evidence'],
     evidence_details: {
-      due_by: null,
+      due_by: seconds(record.created) + evidenceSeconds,
       enhanced_eligibility: {},
       has_evidence: false,
       past_due: false,

@@ -31,9 +31,12 @@ const changesOfHistory = [
   'TRUNCATE ledger.entries',
   'UPDATE ledger.disputes SET amount = 1',
   'DELETE FROM ledger.disputes',
-  'TRUNCATE ledger.disputes',
+  'TRUNCATE ledger.disputes, ledger.dispute_ends',
+  `UPDATE ledger.dispute_ends SET ended = 'won'`,
+  'DELETE FROM ledger.dispute_ends',
+  'TRUNCATE ledger.dispute_ends',
   'DELETE FROM ledger.transactions',
-  'TRUNCATE ledger.transactions, ledger.entries, ledger.disputes',
+  'TRUNCATE ledger.transactions, ledger.entries, ledger.disputes, ledger.dispute_ends',
   'TRUNCATE ledger.outbox',
   `UPDATE ledger.transactions SET fingerprint = sha256('')`,
   `UPDATE ledger.transactions SET partner_id = 'globex'`,
@@ -108,7 +111,7 @@ test('a transaction moves money once, and only if it exists', async (context) =>
   await assert.rejects(insert('gen_random_uuid()'), { code: '23503' });
 });
 
-test('the gateway sees transactions and nothing else, the auditor sees all and writes nothing', async (context) => {
+test('the gateway sees transactions and their disputes and nothing else, the auditor sees all and writes nothing', async (context) => {
   const store = await someHistory(context);
   const gateway = store.open('triplock_gateway');
   assert.equal(await openPostgresLedger(gateway).isEmpty(), false);
@@ -116,7 +119,7 @@ test('the gateway sees transactions and nothing else, the auditor sees all and w
     gateway,
     [
       'SELECT FROM ledger.entries',
-      'SELECT FROM ledger.disputes',
+      'INSERT INTO ledger.disputes SELECT * FROM ledger.disputes',
       'SELECT FROM ledger.outbox',
       'SELECT FROM ledger.outbox_leases',
       'INSERT INTO ledger.transactions SELECT * FROM ledger.transactions',
@@ -125,7 +128,7 @@ test('the gateway sees transactions and nothing else, the auditor sees all and w
     denied,
   );
   const auditor = store.open('triplock_auditor');
-  const ours = ['transactions', 'entries', 'disputes'];
+  const ours = ['transactions', 'entries', 'disputes', 'dispute_ends'];
   for (const table of [...ours, 'outbox', 'outbox_leases', 'outbox_owners']) {
     await auditor.query(`SELECT FROM ledger.${table}`);
     await assert.rejects(auditor.query(`DELETE FROM ledger.${table}`), denied);

@@ -35,10 +35,12 @@ import {
 import {
   authorize,
   awaitCustomer,
+  findDispute,
   findPayment,
   isEmpty,
   kindsOf,
   postedWithin,
+  listDisputes,
   listPayments,
   noteDispute,
   pendingSums,
@@ -52,7 +54,7 @@ const settleSql = loadSql(import.meta.url, 'settle.sql', columnLists);
 /**
  * The ledger in PostgreSQL, schema `ledger`. Writing needs the role `triplock_ledger`; `find`,
  * `kindsOf`, `postedWithin`, `list`, `pendingOf` and `isEmpty` need only to read
- * `ledger.transactions`. Closing it closes the pool.
+ * `ledger.transactions`, and those of disputes their tables too. Closing it closes the pool.
  */
 export function openPostgresLedger(database: Database): Ledger {
   const stale = { outcome: 'stale' } as const;
@@ -81,6 +83,8 @@ export function openPostgresLedger(database: Database): Ledger {
       return settle(request);
     },
     noteDispute: (report) => noteDispute(database, report),
+    findDispute: (asked) => findDispute(database, asked),
+    listDisputes: (request) => listDisputes(database, request),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: (txnId) => findPayment(database, txnId),
     kindsOf: (ids) => kindsOf(database, ids),

@@ -182,16 +182,20 @@ WHERE txn_id = $1 AND version = $2 AND settled_at IS NULL AND action_expires_at 
 -- name: noteDispute
 -- Notes a dispute of a payment which is final, each once, by this server's clock.
 --
--- $1 provider, $2 the intent's id, $3 the dispute's id, $4 amount, $5 reason, $6 currency.
+-- $1 provider, $2 the intent's id, $3 the dispute's id, $4 amount, $5 reason, $6 currency, $7 the
+-- dispute's id for partners, $8 by when evidence is wanted or null.
 -- A row: the payment, and the trace that its request came with; its event must follow in the same
 -- transaction, under the payment's lock. No row: it was noted before, or the payment is pending, of
 -- another currency, or nobody's. One that was told before this database was set back keeps its
 -- number and time. Of two reports at once the second one waits for that lock: it finds the same
 -- dispute noted, and another one gets the next number.
 WITH noted AS (
-  INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason, created_at)
-  SELECT payment.txn_id, $3::text, coalesce(told.sequence, payment.events + 1), $4::bigint,
-         $5::text, coalesce(told.happened_at, now())
+  INSERT INTO ledger.disputes (
+    txn_id, dispute_id, id, partner_id, sequence, amount, reason, evidence_due_by, created_at
+  )
+  SELECT payment.txn_id, $3::text, $7::uuid, payment.partner_id,
+         coalesce(told.sequence, payment.events + 1), $4::bigint, $5::text, $8::timestamptz,
+         coalesce(told.happened_at, now())
   FROM ledger.transactions AS payment
   LEFT JOIN ledger.told
     ON told.txn_id = payment.txn_id AND told.dispute_id = $3 AND told.adopted_at IS NULL
@@ -204,6 +208,66 @@ WITH noted AS (
 UPDATE ledger.transactions SET version = version + 1, events = greatest(events, noted.number)
 FROM noted WHERE txn_id = noted.disputed
 RETURNING disputed_at, traceparent, transactions.:payment
+
+-- name: endDispute
+-- Notes how a dispute ended that is noted, once, by this server's clock.
+--
+-- $1 provider, $2 the intent's id, $3 the dispute's id, $4 won or lost.
+-- A row: the payment's id. No row: it had ended before, or is not noted. The payment has another
+-- version: whoever copies the ledger sees by it that there is something new.
+WITH ended AS (
+  INSERT INTO ledger.dispute_ends (txn_id, dispute_id, ended)
+  SELECT payment.txn_id, disputes.dispute_id, $4::text
+  FROM ledger.transactions AS payment JOIN ledger.disputes USING (txn_id)
+  WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment'
+    AND disputes.dispute_id = $3
+  FOR NO KEY UPDATE OF payment
+  ON CONFLICT DO NOTHING
+  RETURNING txn_id
+)
+UPDATE ledger.transactions SET version = version + 1
+FROM ended WHERE transactions.txn_id = ended.txn_id
+RETURNING transactions.txn_id
+
+-- name: findDispute
+-- Reads one dispute.
+--
+-- $1 its id for partners, $2 partner id.
+-- A row: it, with its end where it has one. No row: the partner has no such dispute.
+SELECT disputes.*, payment.provider, payment.currency, ends.ended, ends.ended_at
+FROM ledger.disputes
+JOIN ledger.transactions AS payment USING (txn_id)
+LEFT JOIN ledger.dispute_ends AS ends USING (txn_id, dispute_id)
+WHERE disputes.id = $1 AND disputes.partner_id = $2
+
+-- name: listDisputes
+-- Reads one page of a partner's disputes, newest first.
+--
+-- $1 partner id, $2 rows at most, $3 and $4 the time and id of the dispute after which the page
+-- begins, or null; $5 a payment's id or null, $6 open, won, lost or null.
+-- A row: a dispute as findDispute has it, and whether there is one behind it. No row: the list
+-- ended before.
+SELECT listed.*, payment.provider, payment.currency
+FROM (
+  SELECT
+    *,
+    row_number() OVER page AS place,
+    lead(id) OVER page IS NOT NULL AS more
+  FROM (
+    SELECT disputes.*, ends.ended, ends.ended_at FROM ledger.disputes
+    LEFT JOIN ledger.dispute_ends AS ends USING (txn_id, dispute_id)
+    WHERE disputes.partner_id = $1
+      AND ($3::timestamptz IS NULL OR (disputes.created_at, disputes.id) < ($3, $4::uuid))
+      AND ($5::uuid IS NULL OR disputes.txn_id = $5)
+      AND ($6::text IS NULL OR coalesce(ends.ended, 'open') = $6)
+    ORDER BY disputes.created_at DESC, disputes.id DESC
+    LIMIT $2::integer + 1
+  ) AS behind
+  WINDOW page AS (ORDER BY created_at DESC, id DESC)
+) AS listed
+JOIN ledger.transactions AS payment ON payment.txn_id = listed.txn_id
+WHERE listed.place <= $2
+ORDER BY listed.created_at DESC, listed.id DESC
 
 -- name: disputeState
 -- What a report of a dispute met that was not noted.

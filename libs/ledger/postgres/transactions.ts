@@ -1,6 +1,9 @@
 import {
+  deriveDisputeId,
   isFollowUp,
   traceparentOf,
+  type Dispute,
+  type DisputeId,
   type Money,
   type PartnerId,
   type Payment,
@@ -23,6 +26,8 @@ import {
   type AuthorizeRequest,
   type AwaitCustomerOutcome,
   type AwaitCustomerRequest,
+  type DisputeListOutcome,
+  type DisputeListRequest,
   type DisputeOutcome,
   type DisputeReport,
   type ListOutcome,
@@ -40,7 +45,15 @@ import {
 import { columnLists } from '../columns.ts';
 import { inSlices, type PostedPortion } from '../posted-within.ts';
 import type { RefundListOutcome, RefundListRequest } from '../follow-ups.ts';
-import { isUnreadable, paymentOf, followUpOf, type PaymentRow, type FollowUpRow } from '../rows.ts';
+import {
+  disputeOf,
+  isUnreadable,
+  paymentOf,
+  followUpOf,
+  type DisputeRow,
+  type PaymentRow,
+  type FollowUpRow,
+} from '../rows.ts';
 import type { DueTransaction, ProviderEvent, TakeDue, WakeDue } from '../unfinished.ts';
 import { appendEvent, appendSettlement, columnsOf } from './settlement.ts';
 
@@ -60,6 +73,9 @@ const sql = loadStatements(
     'authorize',
     'customerTime',
     'noteDispute',
+    'endDispute',
+    'findDispute',
+    'listDisputes',
     'disputeState',
     'isEmpty',
     'findFollowUp',
@@ -225,34 +241,62 @@ export async function awaitCustomer(
 type DisputedRow = PaymentRow & { disputed_at: Date; traceparent: string | null };
 
 /**
- * Notes a dispute by `Ledger.noteDispute`'s contract: note and event, or nothing. A crash before
- * the commit leaves nothing, and one after it a report that comes again and finds it noted.
+ * Notes a dispute by `Ledger.noteDispute`'s contract: note, event and end, or nothing. A crash
+ * before the commit leaves nothing, and one after it a report that comes again and finds it noted.
  */
 export async function noteDispute(
   database: Database,
   report: DisputeReport,
 ): Promise<DisputeOutcome> {
-  const { provider, intentId, disputeId, amount, currency, reason } = report;
+  const { provider, intentId, disputeId, amount, currency, reason, evidenceDueBy, end } = report;
   refuseBadTexts([intentId, disputeId, reason]);
+  const asked = [provider, intentId, disputeId];
   const noted = await database.transaction(async (tx) => {
-    const noted = [provider, intentId, disputeId, amount, reason, currency];
-    const [row] = await tx.query<DisputedRow>(sql.noteDispute, noted);
+    const more = [amount, reason, currency, deriveDisputeId(report), evidenceDueBy];
+    const [row] = await tx.query<DisputedRow>(sql.noteDispute, [...asked, ...more]);
     if (row === undefined) return undefined;
     const payment = paymentOf(row);
     const when = { disputedAt: row.disputed_at, sequence: row.events };
     const traceparent = traceparentOf(row.traceparent ?? undefined, payment.txnId);
     await appendEvent(tx, disputedEvent(payment, report, when), traceparent);
+    if (end !== undefined) await tx.query(sql.endDispute, [...asked, end]);
     return payment.txnId;
   });
   if (noted !== undefined) return { outcome: 'disputed', txnId: noted };
   type Found = { txn_id: TxnId; state: Payment['state']; currency: string; noted: boolean };
-  const [found] = await database.query<Found>(sql.disputeState, [provider, intentId, disputeId]);
+  const [found] = await database.query<Found>(sql.disputeState, asked);
   if (found === undefined) return { outcome: 'unknown' };
   const { txn_id: txnId, state } = found;
   const isOther = state !== 'pending' && found.currency !== currency;
   if (isOther) return { outcome: 'other-currency', txnId };
   // Not noted: pending, or final only since the statement above looked. The report comes again.
-  return { outcome: found.noted ? 'already-noted' : 'not-final', txnId };
+  if (!found.noted) return { outcome: 'not-final', txnId };
+  const ended = end && (await database.query(sql.endDispute, [...asked, end]));
+  return { outcome: ended?.length ? 'ended' : 'already-noted', txnId };
+}
+
+/** A partner's dispute, by `Ledger.findDispute`'s contract. */
+export async function findDispute(
+  database: Queryable,
+  { id, partnerId }: { id: DisputeId; partnerId: PartnerId },
+): Promise<Dispute | undefined> {
+  const [row] = await database.query<DisputeRow>(sql.findDispute, [id, partnerId]);
+  return row && disputeOf(row);
+}
+
+/** A page of a partner's disputes, by `Ledger.listDisputes`' contract. */
+export async function listDisputes(
+  database: Queryable,
+  { partnerId, limit, after, paymentId, status }: DisputeListRequest,
+): Promise<DisputeListOutcome> {
+  const position = after && (await findDispute(database, { id: after, partnerId }));
+  if (after !== undefined && position === undefined) return { outcome: 'unknown-cursor' };
+  const behind = [position?.createdAt, after, paymentId, status];
+  const rows = await database.query<DisputeRow & { more: boolean }>(sql.listDisputes, [
+    ...[partnerId, limit],
+    ...behind,
+  ]);
+  return { outcome: 'page', disputes: rows.map(disputeOf), hasMore: rows.at(-1)?.more ?? false };
 }
 
 /**

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { webhookBodySchemas } from '@triplock/contracts';
-import { deriveDisputeEventId, type TxnId } from '@triplock/payments';
+import {
+  deriveDisputeEventId,
+  deriveDisputeId,
+  type PartnerId,
+  type TxnId,
+} from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import { Compile } from 'typebox/compile';
 import {
@@ -13,7 +18,7 @@ import {
   settledNow,
   traceparent,
 } from './under-test.ts';
-import { UnpostableError } from '../ledger.ts';
+import { UnpostableError, type DisputeListRequest, type DisputeReport } from '../ledger.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
 
@@ -160,6 +165,107 @@ export function waking(open: Open): void {
     });
     assert.equal(disputes[0], 'du_1');
     assert.deepEqual(disputes.toSorted(), ['du_1', 'du_2', 'du_3']);
+  });
+
+  test('a dispute ends once, in whatever order its reports come, and says so where it is read', async (context) => {
+    const store = await open(context);
+    const { ledger, another, events } = store;
+    const { txnId, payment, settle } = await aChargedCard(store, 'pi_1');
+    await settle();
+    const before = (await ledger.find(txnId))!;
+    const report = { provider: 'stripe', intentId: 'pi_1', currency: 'EUR' } as const;
+    const evidenceDueBy = new Date('2026-12-04T10:15:00.000Z');
+    const lost = { ...report, disputeId: 'du_1', amount: 60n, reason: 'general', evidenceDueBy };
+    const won = { ...report, disputeId: 'du_2', amount: 40n, reason: 'fraudulent' };
+    await ledger.noteDispute(lost);
+    const ended = await Promise.all(
+      [ledger, another, ledger].map((each) => each.noteDispute({ ...lost, end: 'lost' })),
+    );
+    const outcomes = ended.map(({ outcome }) => outcome).toSorted();
+    assert.deepEqual(outcomes, ['already-noted', 'already-noted', 'ended']);
+    // Its beginning is reported last.
+    assert.equal((await ledger.noteDispute({ ...won, end: 'won' })).outcome, 'disputed');
+    for (const late of [won, { ...won, end: 'lost' as const }, { ...lost, end: 'won' as const }]) {
+      assert.equal((await another.noteDispute(late)).outcome, 'already-noted');
+    }
+    const { version, ...after } = (await ledger.find(txnId))!;
+    assert.deepEqual({ ...after, version }, { ...before, version });
+    assert.ok(version > before.version);
+    const told = (await events()).map(({ payload }) => (JSON.parse(payload) as WrittenEvent).type);
+    assert.deepEqual(told, ['payment.succeeded', 'payment.disputed', 'payment.disputed']);
+
+    const { partnerId } = payment;
+    const find = (about: typeof won) =>
+      another.findDispute({ id: deriveDisputeId(about), partnerId });
+    const [first, second] = [(await find(lost))!, (await find(won))!];
+    const { createdAt, endedAt, ...shown } = first;
+    assert.ok(endedAt! >= createdAt);
+    assert.deepEqual(shown, {
+      id: deriveDisputeId(lost),
+      partnerId,
+      paymentId: txnId,
+      provider: { name: 'stripe', disputeId: 'du_1' },
+      money: { amount: 60n, currency: 'EUR' },
+      reason: 'general',
+      status: 'lost',
+      evidenceDueBy,
+    });
+    assert.deepEqual([second.status, 'evidenceDueBy' in second], ['won', false]);
+    const stranger = { id: first.id, partnerId: 'globex' as PartnerId };
+    assert.equal(await ledger.findDispute(stranger), undefined);
+  });
+
+  test('a partner’s disputes are listed newest first, of a payment or a status, page by page', async (context) => {
+    const store = await open(context);
+    const { ledger } = store;
+    const made: DisputeReport[] = [];
+    const dispute = async (intentId: string, disputeId: string, end?: 'won' | 'lost') => {
+      const money = { amount: 1n, currency: 'EUR', reason: 'general' };
+      const report = { provider: 'stripe', intentId, disputeId, ...money, end } as const;
+      assert.equal((await ledger.noteDispute(report)).outcome, 'disputed');
+      made.push(report);
+    };
+    const [one, other] = [await aChargedCard(store, 'pi_1'), await aChargedCard(store, 'pi_2')];
+    for (const { settle } of [one, other]) await settle();
+    const { partnerId } = one.payment;
+    const page = async (wish: Partial<DisputeListRequest> = {}) => {
+      const listed = await ledger.listDisputes({ partnerId, limit: 10, ...wish });
+      assert.ok(listed.outcome === 'page');
+      return { ids: listed.disputes.map(({ id }) => id), hasMore: listed.hasMore };
+    };
+    assert.deepEqual(await page(), { ids: [], hasMore: false });
+    await dispute('pi_1', 'du_1');
+    await dispute('pi_2', 'du_2', 'won');
+    await dispute('pi_1', 'du_3', 'lost');
+    await dispute('pi_2', 'du_4');
+    const all = await ledger.listDisputes({ partnerId, limit: 4 });
+    assert.ok(all.outcome === 'page' && !all.hasMore);
+    const order = all.disputes.toSorted(
+      (a, b) => +b.createdAt - +a.createdAt || (a.id < b.id ? 1 : -1),
+    );
+    assert.deepEqual(all.disputes, order);
+    const ids = all.disputes.map(({ id }) => id);
+    assert.deepEqual(new Set(ids), new Set(made.map(deriveDisputeId)));
+    assert.deepEqual(await page({ limit: 3 }), { ids: ids.slice(0, 3), hasMore: true });
+    assert.deepEqual(await page({ limit: 3, after: ids[2] }), {
+      ids: ids.slice(3),
+      hasMore: false,
+    });
+    const of = (...numbers: number[]) => {
+      const wanted = numbers.map((number) => deriveDisputeId(made[number - 1]!));
+      return { ids: ids.filter((id) => wanted.includes(id)), hasMore: false };
+    };
+    assert.deepEqual(await page({ paymentId: one.txnId }), of(1, 3));
+    assert.deepEqual(await page({ status: 'open' }), of(1, 4));
+    assert.deepEqual(await page({ status: 'won' }), of(2));
+    assert.deepEqual(await page({ status: 'lost', paymentId: other.txnId }), of());
+    const lost = { status: 'lost', paymentId: one.txnId } as const;
+    assert.deepEqual(await page(lost), of(3));
+    const globex = { partnerId: 'globex' as PartnerId, limit: 10 };
+    const nothing = { outcome: 'page', disputes: [], hasMore: false };
+    assert.deepEqual(await ledger.listDisputes(globex), nothing);
+    const theirs = await ledger.listDisputes({ ...globex, after: ids[0] });
+    assert.deepEqual(theirs, { outcome: 'unknown-cursor' });
   });
 
   test('a dispute that no ledger can hold is refused, and nothing is written', async (context) => {

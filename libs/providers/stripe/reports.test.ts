@@ -168,10 +168,12 @@ test('a refund that failed is named where it is ours, and no other', () => {
 test('a dispute is named from its beginning and from its end, with what is wanted back', () => {
   const money = { amount: 250, currency: 'eur' };
   const dispute = { id: 'du_1', object: 'dispute', ...money, reason: 'fraudulent' };
-  const ofIntent = { ...dispute, charge: 'ch_1', payment_intent: 'pi_1', status: 'lost' };
+  const about = { charge: 'ch_1', payment_intent: 'pi_1', evidence_details: { due_by: 86_400 } };
+  const ofIntent = { ...dispute, ...about, status: 'lost' };
   for (const type of ['charge.dispute.created', 'charge.dispute.closed']) {
     const read = readStripeEvent(aWebhook(ofIntent, { event: { type } }));
-    const named = { disputeId: 'du_1', amount: 250n, currency: 'EUR', reason: 'fraudulent' };
+    const said = { disputeId: 'du_1', amount: 250n, currency: 'EUR', reason: 'fraudulent' };
+    const named = { ...said, evidenceDueBy: new Date(86_400_000), end: 'lost' };
     assert.deepEqual(read, {
       outcome: 'event',
       event: { id: 'evt_1', type, intentId: 'pi_1', dispute: named },
@@ -184,6 +186,43 @@ test('a dispute is named from its beginning and from its end, with what is wante
   }
   const step = aWebhook(ofIntent, { event: { type: 'charge.dispute.updated' } });
   assert.equal(readStripeEvent(step).outcome, 'ignored');
+});
+
+test('a dispute is over once its status says so, and until when evidence is wanted may be said', () => {
+  const type = 'charge.dispute.closed';
+  const dispute = {
+    object: 'dispute',
+    id: 'du_1',
+    amount: 250,
+    currency: 'eur',
+    reason: 'general',
+  };
+  const read = (more: object) => {
+    const about = { ...dispute, payment_intent: 'pi_1', ...more };
+    const webhook = readStripeEvent(aWebhook(about, { event: { type } }));
+    assert.ok(webhook.outcome === 'event');
+    return webhook.event.dispute;
+  };
+  const ends = {
+    won: ['won', 'warning_closed', 'prevented'],
+    lost: ['lost'],
+    undefined: ['needs_response', 'under_review', 'warning_needs_response'].concat([
+      'warning_under_review',
+      'appeal_needs_response',
+      'appeal_under_review',
+      'unheard_of',
+    ]),
+  };
+  for (const [end, statuses] of Object.entries(ends)) {
+    for (const status of statuses) assert.equal(String(read({ status })?.end), end, status);
+  }
+  // Zero: the bank takes no evidence.
+  for (const evidence_details of [undefined, null, {}, { due_by: null }, { due_by: 0 }]) {
+    assert.equal(read({ evidence_details })?.evidenceDueBy, undefined);
+  }
+  for (const due_by of ['86400', -1, 1.5, 1e15]) {
+    assert.equal(read({ evidence_details: { due_by } })?.evidenceDueBy, undefined);
+  }
 });
 
 test('a dispute is reported in minor units of ISO 4217, whatever the provider counts in', () => {

@@ -1,4 +1,4 @@
-import { isTxnId, type TxnId } from '@triplock/payments';
+import { isTxnId, type DisputeEnd, type TxnId } from '@triplock/payments';
 import { isObjectId, type ProviderReport, type ReadReport } from '@triplock/provider';
 import type Stripe from 'stripe';
 import { fromStripe } from './currencies.ts';
@@ -29,8 +29,9 @@ const paidEvents = new Set([
 ]);
 
 /**
- * A dispute, from its beginning or, where that was lost, from its end
- * (docs.stripe.com/disputes/how-disputes-work).
+ * A dispute, from its beginning and its end, either of which may come first or alone
+ * (docs.stripe.com/disputes/how-disputes-work). That money was withdrawn or reinstated says nothing
+ * else.
  */
 const disputeEvents = new Set(['charge.dispute.created', 'charge.dispute.closed']);
 
@@ -83,7 +84,8 @@ type Seen = Partial<Pick<Stripe.Event, 'id' | 'account' | 'livemode'>> & {
 /** What of an object is looked at; off the wire any of it may be of another form. */
 export type SeenObject = Partial<
   Record<
-    'id' | 'object' | 'status' | 'payment_intent' | 'metadata' | 'amount' | 'currency' | 'reason',
+    | ('id' | 'object' | 'status' | 'payment_intent' | 'metadata' | 'amount' | 'currency')
+    | ('reason' | 'evidence_details'),
     unknown
   >
 >;
@@ -144,7 +146,34 @@ export function disputeOf(seen: SeenObject): ProviderReport['dispute'] {
   if (!isWhole || typeof currency !== 'string') return undefined;
   if (!Number.isSafeInteger(amount) || (amount as number) < 0) return undefined;
   const disputed = fromStripe({ amount: amount as number, currency });
-  return { disputeId: id, amount: disputed.amount, currency: disputed.currency, reason };
+  const evidenceDueBy = evidenceDueByOf(seen);
+  const end = endOf(seen);
+  return {
+    disputeId: id,
+    amount: disputed.amount,
+    currency: disputed.currency,
+    reason,
+    ...(evidenceDueBy && { evidenceDueBy }),
+    ...(end && { end }),
+  };
+}
+
+/** Zero where the bank takes no evidence (docs.stripe.com/api/disputes/object). */
+function evidenceDueByOf({ evidence_details: details }: SeenObject): Date | undefined {
+  const due = (details as { due_by?: unknown } | null | undefined)?.due_by;
+  const isTime = Number.isSafeInteger(due) && (due as number) > 0 && (due as number) < 4e9;
+  return isTime ? new Date((due as number) * 1_000) : undefined;
+}
+
+/**
+ * How a dispute ended, by its status (docs.stripe.com/api/disputes/object): an inquiry that came to
+ * nothing, and what was prevented before it was one, took no money of the partner's.
+ */
+function endOf({ status }: SeenObject): DisputeEnd | undefined {
+  if (status === 'lost') return 'lost';
+  return status === 'won' || status === 'warning_closed' || status === 'prevented'
+    ? 'won'
+    : undefined;
 }
 
 function failedRefundOf(seen: SeenObject): ProviderReport['failedRefund'] {

@@ -1,8 +1,12 @@
 import {
   compare,
   disputedEvent,
+  type DisputeListOutcome,
+  type DisputeListRequest,
+  disputeOf,
   type DisputeOutcome,
   type DisputeReport,
+  type DisputeRow,
   firstOfEach,
   inSlices,
   type Ledger,
@@ -23,8 +27,11 @@ import {
 } from '@triplock/ledger';
 import {
   traceparentOf,
+  type Dispute,
+  type DisputeId,
   type Fingerprint,
   type Money,
+  type PartnerId,
   type TransactionKind,
   type TransactionState,
   type TxnId,
@@ -33,6 +40,7 @@ import { loadSql } from '@triplock/postgres';
 import {
   finalColumns,
   insertDispute,
+  insertDisputeEnd,
   insertEntry,
   insertEvent,
   insertTransaction,
@@ -63,6 +71,8 @@ export function openSpannerLedger(database: SpannerDatabase): Ledger {
     storeIntent: (request) => storeIntent(database, request),
     awaitCustomer: (request) => awaitCustomer(database, request),
     noteDispute: (report) => noteDispute(database, report),
+    findDispute: (asked) => findDispute(database, asked),
+    listDisputes: (request) => listDisputes(database, request),
     authorize: (request) => authorize(database, request),
     settle: (request) => settlePayment(database, request),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
@@ -275,10 +285,10 @@ function filterFor({ state, isAuthorized, reference, before, since, until }: Wis
 /**
  * Notes a dispute by `Ledger.noteDispute`'s contract. After a commit without an answer it finds its
  * own note, which is `already-noted`: it was told once. What was read of the payment is locked
- * until the commit, so two disputes of it never get one number.
+ * until the commit, so two disputes of it never get one number, and a dispute one end.
  */
 function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<DisputeOutcome> {
-  const { provider, intentId, disputeId, currency, reason } = report;
+  const { provider, intentId, disputeId, currency, reason, end } = report;
   return blamingInput(async () => {
     refuseBadTexts([intentId, disputeId, reason]);
     return database.transaction(async (tx) => {
@@ -290,19 +300,80 @@ function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<
       if (row.state === 'pending') return { outcome: 'not-final', txnId };
       if (row.currency !== currency) return { outcome: 'other-currency', txnId };
       const keys = [[txnId, disputeId]];
-      const known = await tx.read({ table: 'disputes', columns: ['dispute_id'], keys });
-      if (known.length > 0) return { outcome: 'already-noted', txnId };
+      const columns = ['dispute_id'];
+      const [known] = await tx.read({ table: 'disputes', columns, keys });
+      const [ended] = known ? await tx.read({ table: 'dispute_ends', columns, keys }) : [];
+      if (known && (end === undefined || ended)) return { outcome: 'already-noted', txnId };
       const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
-      const [version, events] = [row.version + 1n, row.events + 1n];
-      const when = { disputedAt: new Date(+clock!.now), sequence: Number(events) };
+      const at = new Date(+clock!.now);
+      const version = row.version + 1n;
+      const writeEnd = () =>
+        end && tx.write(insertDisputeEnd(txnId, { disputeId, ended: end, endedAt: at }));
+      if (known) {
+        // The copy sees by the payment's row that there is something new.
+        tx.write(updateTransaction({ txn_id: txnId, version }));
+        writeEnd();
+        return { outcome: 'ended', txnId };
+      }
+      const events = row.events + 1n;
+      const when = { disputedAt: at, sequence: Number(events) };
+      const payment = paymentFrom({ ...row, version, events });
       tx.write(
         updateTransaction({ txn_id: txnId, version, events }),
-        insertDispute(txnId, report, when),
+        insertDispute(payment, report, when),
       );
-      const payment = paymentFrom({ ...row, version, events });
+      writeEnd();
       const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
       tx.write(insertEvent(disputedEvent(payment, report, when), traceparent));
       return { outcome: 'disputed', txnId };
     });
   });
+}
+
+/** A dispute with what else {@link DisputeRow} has. */
+const disputesSql = `
+  SELECT disputes.*, payment.provider, payment.currency, ends.ended, ends.ended_at
+  FROM disputes
+  JOIN transactions AS payment ON payment.txn_id = disputes.txn_id
+  LEFT JOIN dispute_ends AS ends
+    ON ends.txn_id = disputes.txn_id AND ends.dispute_id = disputes.dispute_id
+  WHERE disputes.partner_id = @partner`;
+
+async function findDispute(
+  database: SpannerDatabase,
+  { id, partnerId: partner }: { id: DisputeId; partnerId: PartnerId },
+): Promise<Dispute | undefined> {
+  const sql = `${disputesSql} AND disputes.id = @id`;
+  const [row] = await database.query<DisputeRow>(sql, { id, partner });
+  return row && disputeOf(row);
+}
+
+async function listDisputes(
+  database: SpannerDatabase,
+  { partnerId, limit, after, paymentId, status }: DisputeListRequest,
+): Promise<DisputeListOutcome> {
+  const position = after && (await findDispute(database, { id: after, partnerId }));
+  if (after !== undefined && position === undefined) return { outcome: 'unknown-cursor' };
+  const before = position?.createdAt;
+  const filters = [
+    ...(paymentId === undefined ? [] : ['disputes.txn_id = @payment']),
+    ...(status === undefined ? [] : ["COALESCE(ends.ended, 'open') = @status"]),
+    ...(before === undefined
+      ? []
+      : [
+          '(disputes.created_at < @before OR (disputes.created_at = @before AND disputes.id < @after))',
+        ]),
+  ];
+  const sql = `
+    ${disputesSql} ${filters.map((each) => `AND ${each}`).join(' ')}
+    ORDER BY disputes.created_at DESC, disputes.id DESC
+    LIMIT @rows`;
+  const wish = { payment: paymentId, status, before, after };
+  const rows = await database.query<DisputeRow>(sql, {
+    partner: partnerId,
+    rows: limit + 1,
+    ...wish,
+  });
+  const disputes = rows.slice(0, limit).map(disputeOf);
+  return { outcome: 'page', disputes, hasMore: rows.length > limit };
 }

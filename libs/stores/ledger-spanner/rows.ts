@@ -13,6 +13,8 @@ import {
 import {
   type AcceptedPayment,
   bucketOf,
+  deriveDisputeId,
+  type DisputeEnd,
   type Entry,
   type FollowUpKind,
   type Payment,
@@ -96,13 +98,24 @@ export function insertEntry(txnId: TxnId, { debit, credit, money }: Entry): Writ
 
 /** A dispute of a payment, told by the event of that number. */
 export function insertDispute(
-  txnId: TxnId,
-  { disputeId, amount, reason }: DisputeReport,
+  { txnId, partnerId }: Pick<AcceptedPayment, 'txnId' | 'partnerId'>,
+  report: DisputeReport,
   { disputedAt, sequence }: { disputedAt: Date; sequence: number },
 ): Write {
-  const said = { dispute_id: disputeId, amount, reason };
-  const row = { txn_id: txnId, ...said, sequence: BigInt(sequence), created_at: disputedAt };
+  const { disputeId, amount, reason, evidenceDueBy = null } = report;
+  const said = { dispute_id: disputeId, amount, reason, evidence_due_by: evidenceDueBy };
+  const ids = { txn_id: txnId, id: deriveDisputeId(report), partner_id: partnerId };
+  const row = { ...ids, ...said, sequence: BigInt(sequence), created_at: disputedAt };
   return { kind: 'insert', table: 'disputes', row };
+}
+
+/** How a dispute ended that is there, or is written with it. */
+export function insertDisputeEnd(
+  txnId: TxnId,
+  { disputeId, ended, endedAt }: { disputeId: string; ended: DisputeEnd; endedAt: Date },
+): Write {
+  const row = { txn_id: txnId, dispute_id: disputeId, ended, ended_at: endedAt };
+  return { kind: 'insert', table: 'dispute_ends', row };
 }
 
 /**

@@ -104,10 +104,26 @@ WHERE (transactions.kind, transactions.partner_id, transactions.payment_id)
   END
 
 -- name: ledger_id_underived
--- Ledger rows whose id does not follow from kind, partner and key.
+-- Ledger rows whose id does not follow from kind, partner and key; and disputes whose id for
+-- partners does not follow from provider, intent and the provider's id, or that are another
+-- partner's than their payment.
 SELECT txn_id::text AS id, created_at AS since
 FROM auditor.settled_between($1, $2)
 WHERE txn_id <> auditor.derive_id(kind, partner_id, idempotency_key)
+UNION ALL
+SELECT disputes.dispute_id, disputes.created_at
+FROM ledger.disputes
+CROSS JOIN LATERAL (
+  SELECT partner_id, provider, provider_intent_id FROM ledger.transactions
+  WHERE transactions.txn_id = disputes.txn_id OFFSET 0
+) AS payments
+WHERE disputes.created_at >= $1 AND disputes.created_at < $2
+  AND (
+    disputes.partner_id <> payments.partner_id
+    OR disputes.id <> auditor.derive_id(
+      'dispute', payments.provider, payments.provider_intent_id, disputes.dispute_id
+    )
+  )
 
 -- name: entry_differs_from_ledger
 -- Transactions that moved other money than they say: one that succeeded moves its amount once,

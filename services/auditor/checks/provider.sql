@@ -233,3 +233,38 @@ LEFT JOIN LATERAL (
 ) AS noted ON true
 WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
   AND (disputes.currency <> payments.currency OR disputes.amount <> noted.amount)
+
+-- name: dispute_ended_otherwise
+-- Disputes that ended at the provider and not in the ledger, a report that was lost, or otherwise;
+-- and those that ended in the ledger and not there. One that the provider does not have is
+-- unfounded already.
+WITH touched AS MATERIALIZED (
+  SELECT txn_id, dispute_id FROM ledger.dispute_ends WHERE ended_at >= $1 AND ended_at < $2
+  UNION
+  SELECT noted.txn_id, noted.dispute_id
+  FROM auditor.disputes
+  CROSS JOIN LATERAL (
+    SELECT txn_id, dispute_id FROM ledger.disputes AS known
+    WHERE known.dispute_id = disputes.id OFFSET 0
+  ) AS noted
+  WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
+)
+SELECT touched.dispute_id AS id, coalesce(ends.ended_at, seen.changed_at) AS since
+FROM touched
+CROSS JOIN LATERAL (
+  SELECT provider, provider_intent_id FROM ledger.transactions
+  WHERE transactions.txn_id = touched.txn_id OFFSET 0
+) AS payments
+CROSS JOIN LATERAL (
+  SELECT status, changed_at FROM auditor.disputes
+  WHERE disputes.id = touched.dispute_id AND disputes.provider = payments.provider
+    AND disputes.intent_id = payments.provider_intent_id
+  OFFSET 0
+) AS seen
+LEFT JOIN LATERAL (
+  SELECT ended, ended_at FROM ledger.dispute_ends AS noted
+  WHERE noted.txn_id = touched.txn_id AND noted.dispute_id = touched.dispute_id OFFSET 0
+) AS ends ON true
+WHERE ends.ended
+    IS DISTINCT FROM CASE seen.status WHEN 'succeeded' THEN 'lost' WHEN 'failed' THEN 'won' END
+  AND (payments.provider = ANY ($3::text[])) IS NOT TRUE

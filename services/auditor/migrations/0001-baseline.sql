@@ -179,6 +179,9 @@ CREATE TABLE provider_journal (
 CREATE INDEX provider_journal_by_transaction ON provider_journal (txn_id, kind);
 CREATE INDEX provider_journal_by_time ON provider_journal USING brin (changed_at)
   WITH (autosummarize = on);
+-- For whoever looks again at those that a bank has yet to decide.
+CREATE INDEX provider_journal_open_disputes ON provider_journal (provider, seen_at)
+  WHERE kind = 'dispute' AND status = 'pending';
 CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   NEW.changed_at := now();

@@ -142,7 +142,11 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ...both((rows) => change('auditor.accepted.amount', 'amount + 1', rows)),
     ...both((rows) => change('auditor.accepted.rest', `sha256('')`, rows)),
   ],
-  'ledger-id-underived': both((rows) => ledger('idempotency_key', 'gen_random_uuid()', rows)),
+  'ledger-id-underived': [
+    ...both((rows) => ledger('idempotency_key', 'gen_random_uuid()', rows)),
+    change('ledger.disputes.id', 'gen_random_uuid()', disputed('ledger', 'dispute')),
+    change('ledger.disputes.partner_id', `'globex'`, disputed('ledger', 'dispute')),
+  ],
   'entry-differs-from-ledger': [
     ...both((rows) => remove('ledger.entries', rows)),
     ...both((rows) => change('ledger.entries.txn_id', 'gen_random_uuid()', rows)),
@@ -194,8 +198,9 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ledger('action_expires_at', 'now()', paid),
     ledger('action_expires_at', 'NULL', askedCard()),
     add('ledger.disputes', async ({ system, paid }) => {
-      const invented = `INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason)
-        VALUES ($1, 'du-1', 9, 1, 'general')`;
+      const invented = `INSERT INTO ledger.disputes
+          (txn_id, dispute_id, id, partner_id, sequence, amount, reason)
+        VALUES ($1, 'du-1', gen_random_uuid(), 'acme', 9, 1, 'general')`;
       await system.break(invented, [paid.txnId]);
       return paid.txnId;
     }),
@@ -302,6 +307,27 @@ const harmsAtProvider: Record<string, readonly Harm[]> = {
     change('ledger.disputes.amount', 'amount + 1', disputed('ledger', 'dispute')),
     change('auditor.provider_journal.amount', 'amount + 1', disputed('provider', 'dispute')),
     change('auditor.provider_journal.currency', `'USD'`, disputed('provider', 'dispute')),
+  ],
+  'dispute-ended-otherwise': [
+    remove('ledger.dispute_ends', disputed('ledger', 'dispute')),
+    change('ledger.dispute_ends.ended', `'won'`, disputed('ledger', 'dispute')),
+    change('ledger.dispute_ends.txn_id', 'gen_random_uuid()', disputed('ledger', 'dispute')),
+    change('ledger.dispute_ends.dispute_id', `'du-4'`, disputed('ledger', 'dispute')),
+    change('auditor.provider_journal.status', `'failed'`, disputed('provider', 'dispute')),
+    add('ledger.dispute_ends', async (scene) => {
+      const { system } = scene;
+      const { key } = await disputed('ledger', 'dispute').find(scene);
+      // It is open, at the provider too, until somebody says that it is won.
+      await system.break('DELETE FROM ledger.dispute_ends WHERE dispute_id = $1', [key]);
+      const open = `UPDATE auditor.provider_journal SET status = 'pending' WHERE id = $1`;
+      await system.break(open, [key]);
+      await system.break(
+        `INSERT INTO ledger.dispute_ends (txn_id, dispute_id, ended)
+         SELECT txn_id, dispute_id, 'won' FROM ledger.disputes WHERE dispute_id = $1`,
+        [key],
+      );
+      return key;
+    }),
   ],
 };
 

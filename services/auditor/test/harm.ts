@@ -61,7 +61,7 @@ export async function aCardScene(system: System) {
 }
 
 /**
- * A card payment that is disputed, twice: the ledger's row of the second dispute, or the
+ * A card payment that is disputed, twice, and lost: the ledger's row of the second dispute, or the
  * provider's, and what an audit names.
  */
 export function disputed(of: 'ledger' | 'provider' | 'outbox', named: DisputePart): Rows {
@@ -74,7 +74,8 @@ export function disputed(of: 'ledger' | 'provider' | 'outbox', named: DisputePar
         const dispute = await bookAtProvider(system, its);
         const report = { provider: 'stripe', intentId, disputeId: dispute } as const;
         const money = { amount: 625n, currency: 'EUR' };
-        const noted = await system.noteDispute({ ...report, ...money, reason: 'fraudulent' });
+        const said = { ...money, reason: 'fraudulent', end: 'lost' } as const;
+        const noted = await system.noteDispute({ ...report, ...said });
         assert.equal(noted.outcome, 'disputed');
         return dispute;
       };

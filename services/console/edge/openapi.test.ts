@@ -34,8 +34,9 @@ const rows = [
      payload, traceparent, state, published_at, published_epoch)
    VALUES ('${event}', 'payment.succeeded', '${payment}', '${payment}', 'acme', 1, 1, '{}',
      '00-${'a'.repeat(32)}-${'b'.repeat(16)}-01', 'published', now(), 1)`,
-  `INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason, created_at)
-   VALUES ('${payment}', 'du_1', 2, 1250, 'fraudulent', now())`,
+  `INSERT INTO ledger.disputes (txn_id, dispute_id, id, partner_id, sequence, amount, reason,
+     created_at)
+   VALUES ('${payment}', 'du_1', gen_random_uuid(), 'acme', 2, 1250, 'fraudulent', now())`,
   `INSERT INTO auditor.published (event_id, event_type, txn_id, payment_id, partner_id, payload_hash)
    VALUES ('${event}', 'payment.succeeded', '${payment}', '${payment}', 'acme', '')`,
   `INSERT INTO auditor.accepted (txn_id, fingerprint, kind, partner_id, currency, amount, rest,

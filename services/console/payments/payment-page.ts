@@ -129,7 +129,9 @@ function factsOf(row: NonNullable<PaymentView['row']>, disputes: readonly Disput
     amount !== null && amount !== 0n && currency !== null && money(amount, currency);
   const failure = [row.failureCode, row.failureMessage].filter((each) => each !== null).join(': ');
   const disputed = disputes.map(
-    (each) => html`${time(each.at)} ${sum(each.amount)} ${each.reason} ${id(each.id)} `,
+    (each) =>
+      html`${time(each.at)} ${sum(each.amount)} ${each.reason} ${id(each.id)} ${each.status}
+      ${each.endedAt && time(each.endedAt)} `,
   );
   const atProvider = [row.intentId, row.chargeId, row.refundId]
     .filter((each) => each !== null)

@@ -36,9 +36,12 @@ FROM ledger.transactions WHERE payment_id = $1 ORDER BY created_at, txn_id LIMIT
 -- name: disputes
 -- What the customer of a payment wants back from the bank, oldest first.
 --
--- $1 id. A row: a dispute, by the provider's id; 100 at most.
-SELECT dispute_id AS id, amount, reason, created_at AS at
-FROM ledger.disputes WHERE txn_id = $1 ORDER BY sequence LIMIT 100
+-- $1 id. A row: a dispute, by the provider's id, and how it ended, if it did; 100 at most.
+SELECT dispute_id AS id, amount, reason, disputes.created_at AS at,
+       coalesce(ended, 'open') AS status, ended_at AS "endedAt",
+       evidence_due_by AS "evidenceDueBy"
+FROM ledger.disputes LEFT JOIN ledger.dispute_ends USING (txn_id, dispute_id)
+WHERE txn_id = $1 ORDER BY sequence LIMIT 100
 
 -- name: journal
 -- What the provider said of it when it was listed last.

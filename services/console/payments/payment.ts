@@ -95,6 +95,9 @@ const dispute = json.component('Dispute', {
   amount: json.minorUnits,
   reason: json.text,
   at: json.time,
+  status: json.text,
+  endedAt: json.orNull(json.time),
+  evidenceDueBy: json.orNull(json.time),
 });
 /** A dispute of a payment, by the provider's id. */
 export type Dispute = json.ValueOf<typeof dispute>;

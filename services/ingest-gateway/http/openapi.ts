@@ -4,6 +4,7 @@ import {
   balanceEntryListSchema,
   balanceEntrySchema,
   balanceSchema,
+  disputeSchema,
   eventFeedSchema,
   fedEventSchema,
   keyStatusSchema,
@@ -46,6 +47,7 @@ const info = {
 /** By the names that the operations refer to, e.g. `{ $ref: 'Payment#' }`. */
 const schemas = {
   ...schemasOfTransactions(),
+  Dispute: disputeSchema,
   Settlement: settlementSchema,
   SettlementList: settlementListSchema,
   Balance: balanceSchema,

@@ -181,7 +181,7 @@ export function unknownYet(): Problem {
 }
 
 /** Nothing there, or another partner's: 404. */
-export function notFound(what: TransactionKind): Problem {
+export function notFound(what: TransactionKind | 'dispute'): Problem {
   return new Problem('not_found', `There is no such ${what}.`);
 }
 

@@ -4,6 +4,7 @@ import type { Gateway } from '../gateway.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
+import { addDisputeRoutes } from './disputes.ts';
 import { addEventRoutes } from './events.ts';
 import { addKeyRoutes } from './keys.ts';
 import { addKindRoutes } from './kinds.ts';
@@ -31,6 +32,7 @@ export function addTransactionRoutes(app: FastifyInstance, gateway: Gateway): vo
   addKindRoutes(app, gateway);
   addKeyRoutes(app, gateway);
   addListRoutes(app, gateway);
+  addDisputeRoutes(app, gateway);
 }
 
 /**

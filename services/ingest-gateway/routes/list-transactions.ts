@@ -57,7 +57,7 @@ const listRefunds: FastifySchema = {
 };
 
 // A page of a hundred costs this process as much as ten payments or more.
-const pageCost = { tokens: 10 };
+export const pageCost = { tokens: 10 };
 
 /** `GET /v1/payments` and `GET /v1/payments/{id}/refunds`: what the ledger has posted. */
 export function addListRoutes(app: FastifyInstance, gateway: Gateway): void {
@@ -76,7 +76,7 @@ export function addListRoutes(app: FastifyInstance, gateway: Gateway): void {
 }
 
 /** What asking for a page gives. */
-type PageOutcome =
+export type PageOutcome =
   | { outcome: 'page'; body: string }
   /** Nobody's, or another partner's. */
   | { outcome: 'unknown-cursor' }
@@ -119,7 +119,7 @@ async function refundsOf(gateway: Gateway, request: FastifyRequest): Promise<Pag
 }
 
 /** Rendered once for all who share it. */
-function pageOf(data: readonly JsonObject[], hasMore: boolean): PageOutcome {
+export function pageOf(data: readonly JsonObject[], hasMore: boolean): PageOutcome {
   return {
     outcome: 'page',
     body: JSON.stringify({ object: 'list', data, has_more: hasMore }),
@@ -127,7 +127,7 @@ function pageOf(data: readonly JsonObject[], hasMore: boolean): PageOutcome {
 }
 
 /** Answers with a page; a store that does not answer in time is a 503. */
-async function list(
+export async function list(
   { metrics, logger, turns, budgetMs: withinMs }: Gateway,
   reply: FastifyReply,
   { page, cursorIs }: { page: () => Promise<PageOutcome>; cursorIs: string },

@@ -113,7 +113,7 @@ export function foundResponse(what: What): object {
 }
 
 /** The 200 of a list. */
-export function pageResponse(what: What): object {
+export function pageResponse(what: What | 'dispute'): object {
   return {
     description: 'A page.',
     content: {

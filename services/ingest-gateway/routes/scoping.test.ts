@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { transactionContracts } from '@triplock/contracts';
+import { openPostgresLedger } from '@triplock/ledger';
 import {
   openEventFeed,
   openSettlements,
@@ -8,9 +9,17 @@ import {
   openWebhookEndpoints,
   parseWebhookKeys,
 } from '@triplock/partners';
-import { deriveId, isFollowUp, transactionKinds, type TransactionKind } from '@triplock/payments';
+import {
+  deriveDisputeId,
+  deriveId,
+  isFollowUp,
+  transactionKinds,
+  type PartnerId,
+  type TransactionKind,
+} from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
-import { testWebhookKeys } from '@triplock/testing';
+import { traceparentFrom } from '@triplock/runtime';
+import { aPayment, testWebhookKeys } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
 import { addGatewayRoutes, describeGateway } from './gateway-routes.ts';
@@ -64,6 +73,12 @@ const scopes: Readonly<Record<string, Scope>> = {
     stranger: 200,
   },
   'GET /v1/payments/{id}/refunds': { owner: 200, stranger: 404 },
+  'GET /v1/disputes': { owner: 200, stranger: 200 },
+  'GET /v1/disputes/{id}': {
+    path: ({ dispute }) => `/v1/disputes/${dispute}`,
+    owner: 200,
+    stranger: 404,
+  },
   'GET /v1/settlements': { path: () => `/v1/settlements?date=${day}`, owner: 200, stranger: 200 },
   'GET /v1/settlements/{date}.csv': {
     path: () => `/v1/settlements/${day}.csv`,
@@ -130,6 +145,7 @@ async function aGateway(t: TestContext) {
   const owner = opened.database.open();
   const delivery = deriveId('test', 'acme', 'delivery');
   const disposable = deriveId('test', 'acme', 'disposable');
+  const dispute = await disputeOf('acme' as PartnerId, opened.database.open('triplock_ledger'));
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
   await owner.query(
     `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body)
@@ -181,7 +197,29 @@ async function aGateway(t: TestContext) {
     const payload = body && JSON.stringify(body);
     return app.inject({ method, url, headers, ...(payload && { payload }) });
   };
-  return { ...opened, ask, owner, delivery, disposable };
+  return { ...opened, ask, owner, delivery, disposable, dispute };
+}
+
+/** A card payment of a partner, which its customer disputes. */
+async function disputeOf(partner: PartnerId, database: Database): Promise<string> {
+  const ledger = openPostgresLedger(database);
+  const payment = aPayment({ partner, paymentMethod: 'pm_card_visa' });
+  const { txnId } = payment;
+  const traceparent = traceparentFrom(undefined);
+  const charged = { provider: 'stripe', intentId: 'pi_1' } as const;
+  const paid = { result: { state: 'succeeded' as const }, settledAt: new Date() };
+  await ledger.post([{ payment, traceparent, provider: 'stripe' }]);
+  await ledger.settle({
+    txnId,
+    version: 1,
+    traceparent,
+    chargeId: 'ch_1',
+    intent: charged,
+    ...paid,
+  });
+  const report = { ...charged, disputeId: 'du_1', amount: 1n, currency: 'EUR', reason: 'general' };
+  assert.equal((await ledger.noteDispute(report)).outcome, 'disputed');
+  return deriveDisputeId(report);
 }
 
 /** Everything that the database has of one partner, table by table. */
@@ -214,8 +252,8 @@ async function documentedRoutes(): Promise<string[]> {
 
 test('no route shows a partner, or lets it change, what is another’s, and none answers without a key', async (t) => {
   assert.deepEqual((await documentedRoutes()).sort(), Object.keys(scopes).sort());
-  const { ask, owner, delivery, disposable, catchUp } = await aGateway(t);
-  const owned: Record<string, string> = { delivery, disposable };
+  const { ask, owner, delivery, disposable, dispute, catchUp } = await aGateway(t);
+  const owned: Record<string, string> = { delivery, disposable, dispute };
   const requests: { route: string; request: string; body: object | undefined }[] = [];
   for (const [route, { path, body, owner: expected }] of Object.entries(scopes)) {
     const [method, template] = route.split(' ') as [string, string];

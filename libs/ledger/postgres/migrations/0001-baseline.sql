@@ -161,18 +161,39 @@ CREATE TABLE ledger.disputes (
   txn_id uuid NOT NULL REFERENCES ledger.transactions,
   -- The provider's.
   dispute_id text NOT NULL,
+  -- Its id for partners: a pure function of (provider, provider_intent_id, dispute_id).
+  id uuid NOT NULL UNIQUE,
+  -- The payment's, by which they list their own.
+  partner_id text NOT NULL,
   -- The event's number in the payment's order.
   sequence integer NOT NULL CHECK (sequence >= 1),
   -- Minor units of the payment's currency.
   amount bigint NOT NULL CHECK (amount >= 0),
   reason text NOT NULL,
+  -- By when the provider wants evidence, as it said first; null where it wants none.
+  evidence_due_by timestamptz(3),
   -- When the ledger first learned of it.
   created_at timestamptz(3) NOT NULL DEFAULT now(),
   PRIMARY KEY (txn_id, dispute_id)
 );
+CREATE INDEX disputes_of_a_partner ON ledger.disputes (partner_id, created_at, id);
 -- For the audit's windows of time, and for whoever asks about a dispute by the provider's id.
 CREATE INDEX disputes_by_time ON ledger.disputes (created_at);
 CREATE INDEX disputes_by_id ON ledger.disputes (dispute_id);
+
+-- dispute_ends: how the bank decided, once for each dispute that is not open any more.
+CREATE TABLE ledger.dispute_ends (
+  txn_id uuid NOT NULL,
+  dispute_id text NOT NULL,
+  -- Who has the money: the partner, or the customer.
+  ended text NOT NULL CHECK (ended IN ('won', 'lost')),
+  -- When the ledger learned of it.
+  ended_at timestamptz(3) NOT NULL DEFAULT now(),
+  PRIMARY KEY (txn_id, dispute_id),
+  FOREIGN KEY (txn_id, dispute_id) REFERENCES ledger.disputes
+);
+-- For the audit's windows of time.
+CREATE INDEX dispute_ends_by_time ON ledger.dispute_ends (ended_at);
 
 -- -------------------------------------------------------------------------------------------------
 -- outbox: events that commit with the change they report, until some weeks after the dispatcher has
@@ -405,6 +426,8 @@ CREATE TRIGGER entries_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON le
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
 CREATE TRIGGER disputes_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger.disputes
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+CREATE TRIGGER dispute_ends_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
+  ON ledger.dispute_ends FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
 CREATE TRIGGER transactions_are_kept BEFORE DELETE OR TRUNCATE ON ledger.transactions
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
 CREATE TRIGGER outbox_is_kept_whole BEFORE TRUNCATE ON ledger.outbox
@@ -606,8 +629,8 @@ REVOKE EXECUTE ON FUNCTION ledger.outbox_kept() FROM PUBLIC;
 -- What the roles may do at all: by column where a row changes, and never DELETE on what is kept.
 
 -- The worker posts and settles, and an event that it wrote is out of its hands.
-GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, ledger.outbox,
-  ledger.provider_events TO triplock_ledger;
+GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, ledger.dispute_ends,
+  ledger.outbox, ledger.provider_events TO triplock_ledger;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
               version, events, refund_reserved, amount_refunded, action_expires_at, next_action,
@@ -636,8 +659,8 @@ GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_disp
 
 -- A copy follows whatever becomes of the other store's rows; its audit also compares how many events
 -- have left.
-GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, ledger.outbox
-  TO triplock_copy;
+GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.disputes, ledger.dispute_ends,
+  ledger.outbox TO triplock_copy;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
               version, events, refund_reserved, amount_refunded, action_expires_at, authorized_at,
@@ -649,5 +672,5 @@ GRANT SELECT, INSERT ON ledger.copy_differences TO triplock_copy;
 GRANT SELECT ON ledger.outbox_horizon TO triplock_copy;
 GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_copy;
 
-GRANT SELECT ON ledger.transactions TO triplock_gateway;
+GRANT SELECT ON ledger.transactions, ledger.disputes, ledger.dispute_ends TO triplock_gateway;
 GRANT SELECT ON ALL TABLES IN SCHEMA ledger TO triplock_auditor;

@@ -9,7 +9,7 @@ import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { openSpannerOutbox } from '../outbox.ts';
 import { openSpannerLedger } from '../payments.ts';
 import { openSpannerFollowUps } from '../follow-ups.ts';
-import { insertDispute } from '../rows.ts';
+import { insertDispute, insertDisputeEnd } from '../rows.ts';
 import type { SpannerDatabase } from '../spanner/database.ts';
 import { commitTimestamp } from '../spanner/values.ts';
 import { createTestSpanner } from '../test/test-spanner.ts';
@@ -50,6 +50,8 @@ test('a copy follows everything that becomes of payments, refunds and events', a
   await ledger.settle({ txnId: card.txnId, ...charged });
   await copy({ counting: true });
   for (const disputeId of ['du_1', 'du_2']) await ledger.noteDispute({ ...dispute, disputeId });
+  await copy({ counting: true });
+  await ledger.noteDispute({ ...dispute, disputeId: 'du_1', end: 'lost' });
   const [given, held] = [aRefund(transfer, { amount: 40n }), aRefund(card)];
   for (const refund of [given, held])
     await refunds.post({ followUp: refund, traceparent, settledAt: settledNow });
@@ -66,9 +68,10 @@ test('a copy follows everything that becomes of payments, refunds and events', a
   }
   const kept = await both.postgres.query(`SELECT
     count(*)::int AS events, count(published_at)::int AS published,
-    (SELECT string_agg(dispute_id, ' ' ORDER BY sequence) FROM ledger.disputes) AS disputes
+    (SELECT string_agg(dispute_id, ' ' ORDER BY sequence) FROM ledger.disputes) AS disputes,
+    (SELECT string_agg(dispute_id || ' ' || ended, ' ') FROM ledger.dispute_ends) AS ends
     FROM ledger.outbox`);
-  assert.deepEqual(kept, [{ events: 5, published: 3, disputes: 'du_1 du_2' }]);
+  assert.deepEqual(kept, [{ events: 5, published: 3, disputes: 'du_1 du_2', ends: 'du_1 lost' }]);
   assert.deepEqual(await both.differences(), []);
 });
 
@@ -126,6 +129,8 @@ const wanted: Readonly<Record<string, object>> = {
   'transactions.hold_expires_at': { hold_expires_at: new Date(1), authorized_at: new Date(0) },
   'transactions.closed_by': { closed_by: randomUUID(), authorized_at: new Date(0) },
   'transactions.amount_captured': { amount_captured: 7, state: 'captured' },
+  'disputes.id': { id: randomUUID() },
+  'dispute_ends.ended': { ended: 'lost' },
   'outbox.event_type': { event_type: 'payment.failed' },
   'outbox.txn_id': { txn_id: randomUUID() },
   'outbox.payment_id': { payment_id: randomUUID() },
@@ -144,7 +149,7 @@ test('whatever changes in a ledger against its history is recorded, by every col
     `SELECT c.table_name AS \`table\`, c.column_name AS \`column\`,
             REGEXP_EXTRACT(c.spanner_type, '^[A-Z0-9]+') AS type
      FROM information_schema.columns AS c
-     WHERE c.table_name IN ('transactions', 'entries', 'disputes', 'outbox') AND c.is_generated = 'NEVER'
+     WHERE c.table_name IN ('transactions', 'entries', 'disputes', 'dispute_ends', 'outbox') AND c.is_generated = 'NEVER'
        AND NOT EXISTS (
          SELECT 1 FROM information_schema.index_columns AS k
          WHERE k.table_name = c.table_name AND k.column_name = c.column_name
@@ -162,16 +167,22 @@ test('whatever changes in a ledger against its history is recorded, by every col
   );
   const payments = kept.map(() => aPayment({ amount: 100n }));
   await ledger.post(payments.map(bookTransferOf));
-  const rows = payments.map(({ txnId: disputeId }) =>
-    insertDispute(disputeId, { ...dispute, disputeId }, { disputedAt: new Date(0), sequence: 2 }),
-  );
+  const rows = payments.flatMap(({ txnId, partnerId }) => [
+    insertDispute(
+      { txnId, partnerId },
+      { ...dispute, disputeId: txnId },
+      { disputedAt: new Date(0), sequence: 2 },
+    ),
+    insertDisputeEnd(txnId, { disputeId: txnId, ended: 'won', endedAt: new Date(0) }),
+  ]);
   await spanner.transaction(async (tx) => tx.write(...rows));
   await copy({ counting: true });
   const changed_at = commitTimestamp;
   const harmed = kept.map(({ table, column, type }, nth) => {
     const { txnId: txn_id } = payments[nth]!;
     const event_id = deriveEventId(txn_id, 'payment.succeeded');
-    const row_id = { txn_id, ...(table === 'disputes' && { dispute_id: txn_id }) };
+    const isDispute = table === 'disputes' || table === 'dispute_ends';
+    const row_id = { txn_id, ...(isDispute && { dispute_id: txn_id }) };
     const key = table === 'outbox' ? { event_id, changed_at } : row_id;
     const value =
       { bucket: (bucketOf(txn_id, bucketCount) + 1) % bucketCount }[column] ?? usual[type];
@@ -185,7 +196,8 @@ test('whatever changes in a ledger against its history is recorded, by every col
     }
   });
   await copy({ counting: false });
-  const kinds = { transactions: 'transaction', entries: 'entry', disputes: 'dispute' };
+  const ofDispute = { disputes: 'dispute', dispute_ends: 'dispute' };
+  const kinds = { transactions: 'transaction', entries: 'entry', ...ofDispute };
   const found = ((await differences()) as { kind: string; id: string }[]).map(
     ({ kind, id }) => `${kind} ${id}`,
   );

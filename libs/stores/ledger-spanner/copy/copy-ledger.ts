@@ -18,6 +18,7 @@ import type { Moment, SpannerDatabase } from '../spanner/database.ts';
 import {
   chooseSlice,
   countRows,
+  disputeEndsOf,
   disputesOf,
   entriesOf,
   eventsOf,
@@ -32,6 +33,7 @@ const copySql = loadStatements(import.meta.url, 'copy.sql', [
   'findDifferent',
   'copyEntries',
   'copyDisputes',
+  'copyDisputeEnds',
   'copyEvents',
   'countRows',
 ]);
@@ -113,7 +115,7 @@ async function copyHorizon({ moment, tx }: Sides, rowsMax: number): Promise<void
 async function compareCounts(tx: Queryable, moment: Moment): Promise<void> {
   const there = await countRows(moment);
   const [here] = await tx.query<RowCounts>(copySql.countRows);
-  const figures = ['transactions', 'entries', 'disputes', 'moved'] as const;
+  const figures = ['transactions', 'entries', 'disputes', 'dispute_ends', 'moved'] as const;
   const differing = figures.filter((figure) => there[figure] !== here![figure]);
   const found = differing.map((figure) => ({
     id: `${figure}: ${there[figure]} in the ledger, ${here![figure]} in its copy`,
@@ -171,6 +173,9 @@ async function copyTransactions(
     const disputes = toJson(await disputesOf(moment, ids));
     const others = await tx.query<{ id: string }>(copySql.copyDisputes, [disputes]);
     await recordDifferences(tx, { kind: 'dispute', found: others });
+    const ends = toJson(await disputeEndsOf(moment, ids));
+    const endedOtherwise = await tx.query<{ id: string }>(copySql.copyDisputeEnds, [ends]);
+    await recordDifferences(tx, { kind: 'dispute', found: endedOtherwise });
   }
 }
 

@@ -141,20 +141,46 @@ WHERE (known.debit_account, known.credit_account, known.amount, known.currency)
 -- before.
 WITH incoming AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS row (
-    txn_id uuid, dispute_id text, sequence integer, amount bigint, reason text,
-    created_at timestamptz
+    txn_id uuid, dispute_id text, id uuid, partner_id text, sequence integer, amount bigint,
+    reason text, evidence_due_by timestamptz, created_at timestamptz
   )
 ), added AS (
-  INSERT INTO ledger.disputes (txn_id, dispute_id, sequence, amount, reason, created_at)
-  SELECT txn_id, dispute_id, sequence, amount, reason, created_at
+  INSERT INTO ledger.disputes (
+    txn_id, dispute_id, id, partner_id, sequence, amount, reason, evidence_due_by, created_at
+  )
+  SELECT txn_id, dispute_id, id, partner_id, sequence, amount, reason, evidence_due_by, created_at
   FROM incoming
   ORDER BY txn_id, dispute_id
   ON CONFLICT (txn_id, dispute_id) DO NOTHING
 )
 SELECT known.dispute_id AS id
 FROM incoming JOIN ledger.disputes AS known USING (txn_id, dispute_id)
-WHERE (known.sequence, known.amount, known.reason, known.created_at)
-  IS DISTINCT FROM (incoming.sequence, incoming.amount, incoming.reason, incoming.created_at)
+WHERE (
+    known.id, known.partner_id, known.sequence, known.amount, known.reason, known.evidence_due_by,
+    known.created_at
+  ) IS DISTINCT FROM (
+    incoming.id, incoming.partner_id, incoming.sequence, incoming.amount, incoming.reason,
+    incoming.evidence_due_by, incoming.created_at
+  )
+
+-- name: copyDisputeEnds
+-- Adds ends of disputes to the copy. One that is there stays as it is.
+--
+-- $1 a JSON array of rows. A row: the id of a dispute that ended otherwise in the store than it did
+-- before.
+WITH incoming AS MATERIALIZED (
+  SELECT * FROM json_to_recordset($1::json) AS row (
+    txn_id uuid, dispute_id text, ended text, ended_at timestamptz
+  )
+), added AS (
+  INSERT INTO ledger.dispute_ends (txn_id, dispute_id, ended, ended_at)
+  SELECT txn_id, dispute_id, ended, ended_at FROM incoming
+  ORDER BY txn_id, dispute_id
+  ON CONFLICT (txn_id, dispute_id) DO NOTHING
+)
+SELECT known.dispute_id AS id
+FROM incoming JOIN ledger.dispute_ends AS known USING (txn_id, dispute_id)
+WHERE (known.ended, known.ended_at) IS DISTINCT FROM (incoming.ended, incoming.ended_at)
 
 -- name: copyEvents
 -- Brings events of the copy up to what another store says.
@@ -197,4 +223,5 @@ SELECT
   (SELECT count(*) FROM ledger.transactions) AS transactions,
   (SELECT count(*) FROM ledger.entries) AS entries,
   (SELECT count(*) FROM ledger.disputes) AS disputes,
+  (SELECT count(*) FROM ledger.dispute_ends) AS dispute_ends,
   (SELECT coalesce(sum(amount), 0)::bigint FROM ledger.entries) AS moved

@@ -116,8 +116,16 @@ export function entriesOf(moment: Moment, ids: readonly string[]): Promise<objec
 /** The disputes of transactions: they change with their payment, which brings them along. */
 export function disputesOf(moment: Moment, ids: readonly string[]): Promise<object[]> {
   const sql = `
-    SELECT txn_id, dispute_id, sequence, amount, reason, created_at FROM disputes
+    SELECT txn_id, dispute_id, id, partner_id, sequence, amount, reason, evidence_due_by, created_at
+    FROM disputes
     WHERE txn_id IN UNNEST(@ids)`;
+  return moment.query(sql, { ids });
+}
+
+/** How those of them ended that have. */
+export function disputeEndsOf(moment: Moment, ids: readonly string[]): Promise<object[]> {
+  const sql = `
+    SELECT txn_id, dispute_id, ended, ended_at FROM dispute_ends WHERE txn_id IN UNNEST(@ids)`;
   return moment.query(sql, { ids });
 }
 
@@ -143,7 +151,10 @@ export async function horizonOf(
 }
 
 /** How many rows each table has that is copied whole, and what the entries come to. */
-export type RowCounts = { transactions: bigint; entries: bigint; disputes: bigint; moved: bigint };
+export type RowCounts = Record<
+  'transactions' | 'entries' | 'disputes' | 'dispute_ends' | 'moved',
+  bigint
+>;
 
 /** Counts the ledger's rows. It reads the tables whole. */
 export async function countRows(moment: Moment): Promise<RowCounts> {
@@ -152,6 +163,7 @@ export async function countRows(moment: Moment): Promise<RowCounts> {
       (SELECT COUNT(*) FROM transactions) AS transactions,
       (SELECT COUNT(*) FROM entries) AS entries,
       (SELECT COUNT(*) FROM disputes) AS disputes,
+      (SELECT COUNT(*) FROM dispute_ends) AS dispute_ends,
       (SELECT COALESCE(SUM(amount), 0) FROM entries) AS moved`;
   const [row] = await moment.query<RowCounts>(sql);
   return row!;

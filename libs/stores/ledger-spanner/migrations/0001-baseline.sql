@@ -142,15 +142,36 @@ CREATE TABLE IF NOT EXISTS entries (
 CREATE TABLE IF NOT EXISTS disputes (
   txn_id STRING(36) NOT NULL,
   dispute_id STRING(MAX) NOT NULL,
+  -- Its id for partners: a pure function of (provider, provider_intent_id, dispute_id).
+  id STRING(36) NOT NULL,
+  -- The payment's, by which they list their own.
+  partner_id STRING(MAX) NOT NULL,
   -- The event's number in the payment's order.
   sequence INT64 NOT NULL,
   -- Minor units of the payment's currency.
   amount INT64 NOT NULL,
   reason STRING(MAX) NOT NULL,
+  -- By when the provider wants evidence, as it said first; null where it wants none.
+  evidence_due_by TIMESTAMP,
   created_at TIMESTAMP NOT NULL,
   CONSTRAINT told_in_order CHECK (sequence >= 1),
   CONSTRAINT something_is_wanted CHECK (amount >= 0)
 ) PRIMARY KEY (txn_id, dispute_id), INTERLEAVE IN PARENT transactions ON DELETE NO ACTION;
+
+CREATE UNIQUE INDEX IF NOT EXISTS disputes_by_id ON disputes (id);
+-- They are few: one end of it bears what is written.
+CREATE INDEX IF NOT EXISTS disputes_of_a_partner ON disputes (partner_id, created_at DESC, id DESC);
+
+-- How the bank decided, once for each dispute that is not open any more. It is copied with the
+-- payment, whose version grows with it.
+CREATE TABLE IF NOT EXISTS dispute_ends (
+  txn_id STRING(36) NOT NULL,
+  dispute_id STRING(MAX) NOT NULL,
+  -- Who has the money: the partner, or the customer.
+  ended STRING(MAX) NOT NULL,
+  ended_at TIMESTAMP NOT NULL,
+  CONSTRAINT decided CHECK (ended IN ('won', 'lost'))
+) PRIMARY KEY (txn_id, dispute_id), INTERLEAVE IN PARENT disputes ON DELETE NO ACTION;
 
 -- Events that commit with the change they report, in the order of their commits' timestamps and, where
 -- a payment ends with its capture in one commit, of their sequence.

@@ -29,7 +29,7 @@ const made: string[] = [];
 
 // Each before what it lies in.
 const tables = [
-  ...['entries', 'disputes', 'transactions', 'outbox', 'provider_events'],
+  ...['entries', 'dispute_ends', 'disputes', 'transactions', 'outbox', 'provider_events'],
   ...['outbox_leases', 'outbox_owners', 'outbox_horizon'],
 ];
 
