@@ -1,9 +1,9 @@
 // Shows the saga's compensation under load: each payment is followed by a refund of half of it
 // right after its 202, before anybody can have posted it; one in ten then asks for more than is
-// left, which is accepted and ends `failed`. Every refund stays behind its payment, and none
-// exceeds it.
+// left, which is refused, or accepted and ends `failed`. Every refund stays behind its payment, and
+// none exceeds it.
 import exec from 'k6/execution';
-import { pay, paymentOf, refund, refundOf, repeat } from './partner/pay.ts';
+import { pay, paymentOf, refund, refundOf, refundTooMuch, repeat } from './partner/pay.ts';
 import { clearAnswers, settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
@@ -30,5 +30,5 @@ export function payAndGiveBack(): void {
   const wish = { partner: order.partner, payment: paid.id };
   const half = refund(refundOf(`${n}-half`, { ...wish, amount: Math.ceil(order.amount / 2) }));
   if (half !== undefined && n % 5 === 0) repeat(half);
-  if (n % 10 === 0) refund(refundOf(`${n}-more`, { ...wish, amount: order.amount }));
+  if (n % 10 === 0) refundTooMuch(refundOf(`${n}-more`, { ...wish, amount: order.amount }));
 }

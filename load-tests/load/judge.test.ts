@@ -72,6 +72,11 @@ const broken: readonly [what: string, check: string, evidence: Evidence][] = [
     aRun({ tallies: { refunds_asked: 1 } }),
   ],
   [
+    'a refund that was refused, and came to nothing',
+    'refunds asked for that came to an end',
+    aRun({ tallies: { refunds_too_much: 1 } }),
+  ],
+  [
     'a duplicate of which nothing is known',
     'duplicates caught, passed on to the ledger, or unanswered',
     aRun({ tallies: { duplicates_sent: 3 } }),

@@ -65,7 +65,7 @@ export function judgeAnswers({ tallies, thresholds, besideMs }: PartnersCount): 
     ),
     equal(
       'refunds asked for that came to an end',
-      sum(...ended.map((end) => `refunds_${end}`)),
+      sum(...ended.map((end) => `refunds_${end}`), 'refunds_too_much'),
       tally('refunds_asked'),
     ),
     equal(

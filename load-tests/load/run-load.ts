@@ -332,6 +332,7 @@ function describeAnswers(run: Pick<K6Run, 'tallies'>): string {
     );
   const others = [
     ['refused', 'refused for good'],
+    ['too_much', 'refused as more than was left'],
     ['turned_away', 'turned away by 429 or 503'],
     ['unknown', 'without a clear answer'],
   ] as const;

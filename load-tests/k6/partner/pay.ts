@@ -50,7 +50,7 @@ export function refundOf(name: string, wish: { partner: string; payment: string;
 type Counters = Record<
   'accepted' | 'acceptedAmount' | 'unknown' | 'unknownAmount' | 'refused',
   Counter
->;
+> & { tooMuch?: Counter };
 
 const refundCounters: Counters = {
   accepted: tallies.refundsAccepted,
@@ -109,6 +109,15 @@ export function refund(order: Order & { amount: number }): Accepted | undefined 
   return insist(order, refundCounters);
 }
 
+/**
+ * Asks for more back than is left, in the same way: it is refused where that is known at once, and
+ * accepted, to fail, where it is not.
+ */
+export function refundTooMuch(order: Order & { amount: number }): void {
+  tallies.refundsAsked.add(1);
+  insist(order, { ...refundCounters, tooMuch: tallies.refundsTooMuch });
+}
+
 // As a patient partner does: longer than the lease of a gateway that died with the key in hand.
 const patienceMs = 45_000;
 
@@ -135,6 +144,8 @@ function note(
   if (mayChange(answer)) {
     counters.unknown.add(1);
     counters.unknownAmount.add(order.amount);
+  } else if (counters.tooMuch && answer.status === 400 && answer.body?.includes('"#/amount"')) {
+    counters.tooMuch.add(1);
   } else {
     counters.refused.add(1);
     console.error(`${order.path} refused: ${answer.status} ${answer.body}`);

@@ -119,6 +119,8 @@ export const tallies = {
   refundsUnknown: new Counter('refunds_unknown'),
   refundsUnknownAmount: new Counter('refunds_unknown_amount'),
   refundsRefused: new Counter('refunds_refused'),
+  /** Keys of refunds of more than is left, which were refused as that. */
+  refundsTooMuch: new Counter('refunds_too_much'),
   /** Requests sent although the same one was answered or on its way. */
   duplicates: new Counter('duplicates_sent'),
   /** Those that were answered as the first was, byte for byte, or by 409. */
