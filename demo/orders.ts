@@ -87,6 +87,28 @@ export async function sendFollowUp(
 }
 
 /**
+ * The same, where no so much may be left: nothing where a gateway says so at once. Whom it accepts
+ * because it does not know, the ledger refuses.
+ */
+export async function sendRefundThatFits(
+  system: System,
+  { partner, id, key: paidUnder }: Accepted,
+  body: FollowUpBody,
+): Promise<TxnId | undefined> {
+  const key = newKey(`${paidUnder}-refund`);
+  const { answer } = await untilAnswered(system, key, () => partner.refund(id, key, body));
+  const isTooMuch = answer.status === 400 && answer.body.includes('"#/amount"');
+  const evidence = { ids: [key], saw: answer };
+  promised(
+    'a refund is answered 202, or fits no more',
+    isTooMuch || answer.status === 202,
+    evidence,
+  );
+  if (isTooMuch) reportAnswer(system, 'more than is left asked back', answer);
+  return isTooMuch ? undefined : idOf(answer);
+}
+
+/**
  * Asks again after a 503, which means that; and behind one after a 409 too: the request that it
  * answered is still at work, or left its claim in flight until the lease ends.
  */

@@ -79,10 +79,13 @@ test('of ten refunds of 60 % at once one succeeds, of a hundred of 1 % all do', 
   const ask = (count: number, payment: string, amount: number) =>
     Promise.all(Array.from({ length: count }, () => refund(payment, amount, acme)));
   const asked = await Promise.all([ask(10, contested, 600), ask(100, crumbled, 10)]);
-  const [large, small] = [await allFinal(asked[0]), await allFinal(asked[1])];
+  // Who comes once one has succeeded is refused at once.
+  const late = asked[0].filter(isTooMuch);
+  const accepted = asked[0].filter((each) => !isTooMuch(each));
+  const [large, small] = [await allFinal(accepted), await allFinal(asked[1])];
   assert.equal(large.filter(({ status }) => status === 'succeeded').length, 1);
   const refusals = large.flatMap(({ failure }) => failure?.code ?? []);
-  assert.deepEqual(refusals, Array(9).fill('amount_exceeds_refundable'));
+  assert.deepEqual(refusals, Array(9 - late.length).fill('amount_exceeds_refundable'));
   assert.deepEqual(new Set(small.map(({ status }) => status)), new Set(['succeeded']));
   assert.deepEqual([await refundedOf(contested), await refundedOf(crumbled)], [600, 1_000]);
   assert.equal((await listOf(crumbled)).size, 100);
@@ -142,13 +145,17 @@ async function refusedAtOnce(
       failed.push(id);
       return undefined;
     }
-    const { status, errors } = JSON.parse(answer.body) as Refused;
-    assert.deepEqual([status, errors?.map(({ pointer }) => pointer)], [400, ['#/amount']]);
+    assert.ok(isTooMuch(answer), answer.body);
     return failed;
   });
 }
 
-type Refused = { status: number; errors?: { pointer: string }[] };
+/** Whether it was refused because no so much is left. */
+function isTooMuch({ status, body }: Answer): boolean {
+  if (status !== 400) return false;
+  const { errors } = JSON.parse(body) as { errors?: { pointer: string }[] };
+  return errors?.length === 1 && errors[0]!.pointer === '#/amount';
+}
 
 type Sum = { count: number; amount: number };
 

@@ -63,7 +63,8 @@ test('charges and refunds are in the ledger and at the provider, to the minor un
   for (const body of [{ amount: 300 }, {}, { amount: 1 }]) {
     const path = `/v1/payments/${paid.id}/refunds`;
     const { status } = await on.acme.send({ method: 'POST', path, key: newKey(), body });
-    assert.equal(status, 202);
+    // The last one is of more than is left, and refused where that is known by then.
+    assert.ok(status === 202 || (body.amount === 1 && status === 400), `${status}`);
   }
   // The audit waits for nothing that a partner's server did not take in time and gets once more.
   const taken = `SELECT FROM webhooks.deliveries WHERE txn_id = $1 AND state = 'delivered'`;

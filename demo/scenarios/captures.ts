@@ -20,8 +20,14 @@ import {
   type PaymentSeen,
 } from '../effects.ts';
 import { bringBack, killAt, type CrashSite } from '../faults.ts';
-import { newCardOrder, reportAnswer, sendFirst, sendFollowUp, type Accepted } from '../orders.ts';
-import { newKey, type FollowUpBody } from '../partner.ts';
+import {
+  newCardOrder,
+  sendFirst,
+  sendFollowUp,
+  sendRefundThatFits,
+  type Accepted,
+} from '../orders.ts';
+import type { FollowUpBody } from '../partner.ts';
 import { promised, until } from '../promises.ts';
 import {
   askProvider,
@@ -115,13 +121,13 @@ async function captureThenRefund(system: System): Promise<Observation> {
     capture = await ask(system, held, 'capture', { amount: part });
   });
   await untilOneOf(system, [capture!], 'none');
-  const tooMuch = await askTooMuch(system, held, part + 1);
+  const tooMuch = await sendRefundThatFits(system, held, { amount: part + 1 });
   let refunds: TxnId[] = [];
   await killedAt(system, 'worker.refunded', async () => {
     const bodies = [{ amount: 1_000 }, { amount: 1_000 }];
     refunds = await Promise.all(bodies.map((body) => ask(system, held, 'refund', body)));
   });
-  const asked = [...refunds, ...tooMuch];
+  const asked = [...refunds, ...(tooMuch === undefined ? [] : [tooMuch])];
   await untilOneOf(system, asked, 'amount_exceeds_refundable');
   const rest = await ask(system, held, 'refund', {});
   await untilOneOf(system, [rest], 'none');
@@ -133,24 +139,6 @@ async function captureThenRefund(system: System): Promise<Observation> {
     claims: 'a key each, so each its own 202; one of more than was captured is refused at once',
     ledger: `a part captured; of it one refund of two and then the rest went back, ${count(asked.length - 1, 'other')} failed (amount_exceeds_refundable)`,
   });
-}
-
-/** A gateway says no where it knows; whom it accepts because it does not, the ledger refuses. */
-async function askTooMuch(system: System, of: Accepted, amount: number): Promise<TxnId[]> {
-  const key = newKey(`${of.key}-too-much`);
-  const answer = await until({
-    what: 'an answer about more than was captured',
-    signal: system.signal,
-    check: async () => {
-      const latest = await of.partner.refund(of.id, key, { amount });
-      return latest.status !== 503 && latest;
-    },
-  });
-  reportAnswer(system, 'more than was captured asked back', answer);
-  const isKnown = answer.status === 400 && answer.body.includes('"#/amount"');
-  const evidence = { ids: [of.id], saw: answer };
-  promised('what was not captured is not given back', isKnown || answer.status === 202, evidence);
-  return isKnown ? [] : [(JSON.parse(answer.body) as { id: TxnId }).id];
 }
 
 /** The bank's word is told once, and no sooner than the end of the payment. */

@@ -19,7 +19,7 @@ import {
   reportAnswer,
   send,
   sendFirst,
-  sendRefund,
+  sendRefundThatFits,
   type Accepted,
 } from '../orders.ts';
 import { fired, promised } from '../promises.ts';
@@ -244,11 +244,13 @@ async function refundAtOnce(system: System): Promise<Observation> {
   const paid = await sendFirst(system, newCardOrder(system, 'refund-storm'));
   const amount = (paid.body.amount * 6) / 10;
   const money = formatMoney(amount, paid.body.currency);
-  const ids = await Promise.all(
-    Array.from({ length: refundCount }, () => sendRefund(system, paid, { amount })),
+  const asked = await Promise.all(
+    Array.from({ length: refundCount }, () => sendRefundThatFits(system, paid, { amount })),
   );
-  fired('they were fewer', new Set(ids).size === refundCount);
-  system.report(`${count(refundCount, 'refund')} of ${money} each, all answered 202`);
+  // Who comes once one has succeeded is refused by the gateway.
+  const ids = asked.filter((id) => id !== undefined);
+  fired('they came one after the other', new Set(ids).size > 1);
+  system.report(`${count(refundCount, 'refund')} of ${money} each, ${ids.length} answered 202`);
 
   const payment = await untilDelivered(system, paid.id);
   promiseOneEffect(paid.id, payment);
@@ -276,10 +278,10 @@ async function refundAtOnce(system: System): Promise<Observation> {
   return {
     ids: [paid.id],
     guards: {
-      claims: `${count(refundCount, 'key')}, so ${count(refundCount, 'refund')}: each its own 202`,
-      ledger: `1 refund reserved its ${money}, ${refundCount - 1} failed (${refusal}); the provider gave back once`,
+      claims: `${count(ids.length, 'key')}, so ${count(ids.length, 'refund')}: each its own 202`,
+      ledger: `1 refund reserved its ${money}, ${ids.length - 1} failed (${refusal}); the provider gave back once`,
       inbox: `of the one: ${describeInbox(refunded!)}`,
-      webhook: `refund.succeeded: ${describeWebhook(refunded!)}, and refund.failed ${refundCount - 1} times`,
+      webhook: `refund.succeeded: ${describeWebhook(refunded!)}, and refund.failed ${ids.length - 1} times`,
     },
   };
 }
