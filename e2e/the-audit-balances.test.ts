@@ -46,9 +46,12 @@ test('every layer has the same payments, whatever was broken before', async () =
   assert.equal(code, 0);
   const { accepted, ledger, deadLettered, keyConflicts, events, published, inbox } = result.counts;
   assert.equal(accepted, ledger! + deadLettered! + keyConflicts!);
-  // What a customer had to do, and that the money is held, was told of before the end.
+  // What a customer had to do, and that the money is held, was told of before the end, and each
+  // dispute behind it.
   const asked = `
-    SELECT (count(action_expires_at) + count(authorized_at))::int AS n
+    SELECT (
+      count(action_expires_at) + count(authorized_at) + (SELECT count(*) FROM ledger.disputes)
+    )::int AS n
     FROM ledger.transactions WHERE state <> 'pending'`;
   const [{ n } = assert.fail('no count')] = await on.look.ledger.query<{ n: number }>(asked);
   const told = ledger! + keyConflicts! + n;
