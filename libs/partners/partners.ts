@@ -12,6 +12,7 @@ const sql = loadStatements(import.meta.url, 'postgres/partners.sql', [
   'takeEndpointQuestions',
   'verifyWebhookEndpoint',
   'answerWebhookTest',
+  'answerEndpointNotice',
 ]);
 
 /** Where an endpoint's webhooks go. More than one secret only while they rotate, newest first. */
@@ -24,7 +25,10 @@ export type WebhookEndpoint = {
   version: string;
 };
 
-/** An endpoint that is to be asked, once: whether its server wants webhooks, or with a test. */
+/**
+ * An endpoint that is to be asked, once: whether its server wants webhooks, or with a test; or told
+ * that another one was disabled.
+ */
 export type EndpointQuestion = {
   id: EndpointId;
   partnerId: PartnerId;
@@ -32,8 +36,13 @@ export type EndpointQuestion = {
   version: string;
   /** Which question it is, from 1, since the endpoint was changed. */
   asks: number;
-  /** Its partner asked for this test; null: the question is whether it wants webhooks. */
+  /**
+   * Its partner asked for this test, or is to be told this notice; null: the question is whether it
+   * wants webhooks.
+   */
   testId: string | null;
+  /** The body of a notice; null: it is none. */
+  notice: string | null;
   /** @throws MissingWebhookKeyError when a secret is sealed with a key that is not there. */
   openSecrets(): readonly string[];
 };
@@ -60,7 +69,8 @@ export type Partners = {
    */
   webhookEndpoint(id: EndpointId): Promise<WebhookEndpoint | undefined>;
   /**
-   * Endpoints that nobody else asks now, `endpointsMax` of them and all tests that were asked for.
+   * Endpoints that nobody else asks now, `endpointsMax` of them, as many that are to be told of
+   * another one, and all tests that were asked for.
    * `paced`: each at most once in ten seconds, and at most five of one partner or host;
    * `take_endpoint_questions` says how often. `all` is for who asks nobody.
    */
@@ -78,6 +88,8 @@ export type Partners = {
   disableEndpoint(endpoint: EndpointVersion): Promise<boolean>;
   /** Says what came back of a test, to whoever waits for it. */
   answerTest(id: EndpointId, testId: string, result: TestResult): Promise<void>;
+  /** Says that a notice was delivered: it is not sent again. */
+  answerNotice(noticeId: string): Promise<void>;
   /**
    * Calls `onChange` when a partner has set an endpoint or asked for webhooks again, and once when
    * it has begun to listen; resolves when `signal` aborts. What is changed in other ways, and while
@@ -105,6 +117,7 @@ type QuestionRow = {
   version: string;
   asks: number;
   test_id: string | null;
+  notice: string | null;
 };
 type Verified = { verified: boolean };
 type Disabled = { disabled: boolean };
@@ -168,8 +181,8 @@ export function openPartners(
       const rows = await database.query<QuestionRow>(sql.takeEndpointQuestions, parameters);
       return rows.map(({ endpoint_id: id, partner_id: partnerId, test_id: testId, ...rest }) => {
         const openSecrets = () => openAll(partnerId, rest.secrets);
-        const { url, version, asks } = rest;
-        return { id, partnerId, testId, url, version, asks, openSecrets };
+        const { url, version, asks, notice } = rest;
+        return { id, partnerId, testId, notice, url, version, asks, openSecrets };
       });
     },
     async verifyEndpoint({ id, version }, because) {
@@ -185,6 +198,9 @@ export function openPartners(
     async answerTest(id, testId, { outcome, status, tookMs }) {
       const parameters = [testId, id, outcome, status, Math.round(tookMs)];
       await database.query(sql.answerWebhookTest, parameters);
+    },
+    async answerNotice(noticeId) {
+      await database.query(sql.answerEndpointNotice, [noticeId]);
     },
     listen: (onChange, signal) => database.listen(webhooksChannel, onChange, signal),
     stale: () => authenticator.stale(),

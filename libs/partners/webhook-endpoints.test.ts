@@ -81,7 +81,7 @@ test('an endpoint that is gone is as good as none until it is set again, and onl
   assert.equal(await disable(version), false);
   assert.equal(await seenByNotifier(), undefined);
   assert.equal((await seenByNotifier('globex' as PartnerId))!.url, url);
-  assert.ok((await store.show(acme))!.disabledAt instanceof Date);
+  assert.equal((await store.show(acme))!.disabled!.because, 'gone');
   await store.setUrl({ partnerId: acme, url });
   assert.equal(await disable(version), false, 'an answer that came late');
   assert.equal((await seenByNotifier())!.url, url);

@@ -45,8 +45,13 @@ export type ShownEndpoint = {
   madeAt: Date;
   /** When its URL or its secret was last set. */
   updatedAt: Date;
-  /** Since when nothing is sent there, because its server answered 410 Gone. */
-  disabledAt?: Date;
+  /** When the first attempt failed since one was taken, or since it was set. */
+  failingSince?: Date;
+  /**
+   * Since when nothing is sent there, until its partner sets it again: `gone`, because its server
+   * answered 410 Gone; `failing`, because nothing was taken there since `failingSince`.
+   */
+  disabled?: { at: Date; because: 'gone' | 'failing' };
 };
 
 /**
@@ -149,7 +154,9 @@ type Row = {
   verified: boolean;
   second_secret_until: Date | null;
   updated_at: Date;
+  failing_since: Date | null;
   disabled_at: Date | null;
+  disabled_because: 'gone' | 'failing' | null;
 };
 
 type MadeRow = {
@@ -294,7 +301,8 @@ function asChanges({ url, description, wants }: EndpointChanges): object {
 }
 
 function fromRow(row: Row): ShownEndpoint {
-  const { description, second_secret_until: until, disabled_at: disabledAt } = row;
+  const { description, second_secret_until: until, failing_since: failingSince } = row;
+  const { disabled_at: at, disabled_because: because } = row;
   return {
     id: row.endpoint_id,
     url: row.url,
@@ -304,6 +312,7 @@ function fromRow(row: Row): ShownEndpoint {
     madeAt: row.made_at,
     updatedAt: row.updated_at,
     ...(until === null ? {} : { previousSecretUntil: until }),
-    ...(disabledAt === null ? {} : { disabledAt }),
+    ...(failingSince === null ? {} : { failingSince }),
+    ...(at === null || because === null ? {} : { disabled: { at, because } }),
   };
 }

@@ -60,6 +60,11 @@ export const settings = {
   /** The pause after the first failed attempt; it doubles up to the longest one. */
   WEBHOOK_RETRY_FIRST_MS: withDefault(integer({ min: 1, max: hour }), 5_000),
   WEBHOOK_RETRY_LONGEST_MS: withDefault(integer({ min: 1, max: 24 * hour }), hour),
+  /**
+   * An endpoint is disabled by the first attempt that fails so long after the one since which all
+   * failed, until its partner sets it again.
+   */
+  WEBHOOK_DISABLE_AFTER_HOURS: withDefault(integer({ min: 1, max: 2_160 }), 120),
   /** No attempt is begun later than this after the first one. */
   WEBHOOK_GIVE_UP_AFTER_MS: withDefault(integer({ min: 0, max: 30 * 24 * hour }), 24 * hour),
 };

@@ -45,15 +45,17 @@ CROSS JOIN LATERAL (
 -- `unsendable`, or `not-sent` where its endpoint was not open at the host it was leased for, or the
 -- secret could not be opened), $4 HTTP statuses or nulls, $5 errors or nulls, $6 milliseconds each
 -- took, $7 milliseconds until its next attempt, $8 milliseconds after the first attempt when there
--- shall be no further one, $9 which of the events' deliveries. All of one length.
+-- shall be no further one, $9 which of the events' deliveries. All of one length. $10 milliseconds
+-- after which an endpoint is disabled that has taken nothing.
 -- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes
--- again, `parked` waits for its endpoint, `failed` was given up, `canceled` lost its endpoint. No
--- row: another sender took the delivery over, or the attempt was recorded before, which ended its
--- lease, and nothing was written.
+-- again, `parked` waits for its endpoint, `failed` was given up, `canceled` lost its endpoint;
+-- `disabled` is parked, and of those of an endpoint that this call disabled the one that says it.
+-- No row: another sender took the delivery over, or the attempt was recorded before, which ended
+-- its lease, and nothing was written.
 SELECT event_id, ordinal, attempt, state
 FROM record_attempts(
   $1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::text[], $6::integer[], $7::bigint[],
-  $8::bigint[], $9::smallint[]
+  $8::bigint[], $9::smallint[], $10::float8 * interval '1 millisecond'
 )
 
 -- name: releaseDeliveries

@@ -125,11 +125,13 @@ export type AttemptRecord = {
 };
 
 /**
- * `parked`: it waits for its endpoint; `canceled`: that was deleted. `overtaken`: nothing was
- * written: another sender has it, or a call whose answer was lost has recorded this very attempt.
+ * `parked`: it waits for its endpoint; `disabled`: so it does, and it was this attempt that had its
+ * endpoint disabled, at which nothing was taken for too long; `canceled`: that was deleted.
+ * `overtaken`: nothing was written: another sender has it, or a call whose answer was lost has
+ * recorded this very attempt.
  */
 export type RecordOutcome =
-  'delivered' | 'pending' | 'parked' | 'failed' | 'canceled' | 'overtaken';
+  'delivered' | 'pending' | 'parked' | 'disabled' | 'failed' | 'canceled' | 'overtaken';
 
 /**
  * How much is still to be sent, and how much waits for an endpoint; the age of the oldest each. Of
@@ -195,14 +197,21 @@ const recordBatch = { apartMs: 30, itemsMax: 256 };
 
 const madeColumns = ['eventId', 'partnerId', 'txnId', 'type', 'body', 'traceparent'] as const;
 
-/** The delivery rows in PostgreSQL, where all clocks are the database's. */
+const fiveDaysMs = 5 * 24 * 3_600_000;
+
+/**
+ * The delivery rows in PostgreSQL, where all clocks are the database's. An endpoint at which
+ * nothing is taken for `disableAfterMs` is disabled; five days unless another time is given.
+ */
 export function openDeliveries(
   database: Database,
   { partner: perPartner, host: perHost }: SendRates,
+  { disableAfterMs = fiveDaysMs }: { disableAfterMs?: number } = {},
 ): Deliveries {
   const record = inBatches((made: readonly MadeAttempt[]) => {
     const of = () => made.flatMap(({ delivery }) => delivery.traceparent ?? []);
-    return inBatchSpan({ name: 'record attempts', of }, () => recordMany(database, made));
+    const record = () => recordMany(database, made, disableAfterMs);
+    return inBatchSpan({ name: 'record attempts', of }, record);
   }, recordBatch);
   const rates = [perPartner.inFlight, perHost.inFlight, perPartner.aSecond, perHost.aSecond];
   const make: Deliveries['make'] = async (tx, made, { owner, leaseMs, deliveriesMax }) => {
@@ -251,6 +260,7 @@ type RecordedRow = { event_id: EventId; ordinal: number; attempt: number; state:
 async function recordMany(
   database: Database,
   made: readonly MadeAttempt[],
+  disableAfterMs: number,
 ): Promise<RecordOutcome[]> {
   const records = made.map(({ record }) => record);
   const rows = await database.query<RecordedRow>(sql.recordAttempts, [
@@ -263,6 +273,7 @@ async function recordMany(
     records.map(({ nextInMs }) => Math.round(nextInMs)),
     records.map(({ giveUpAfterMs }) => giveUpAfterMs),
     made.map(({ delivery }) => delivery.ordinal),
+    disableAfterMs,
   ]);
   const states = new Map(
     rows.map((row) => [`${row.event_id} ${row.ordinal} ${row.attempt}`, row.state]),

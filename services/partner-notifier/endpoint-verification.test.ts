@@ -162,7 +162,7 @@ test('a server that answers the question with 410 Gone is not asked again until 
   receiver.answerWith((response) => void response.writeHead(410).end());
   await setUrl(receiver.url);
   await ask();
-  assert.ok((await show())?.disabledAt instanceof Date);
+  assert.equal((await show())?.disabled?.because, 'gone');
   await askAgainLater();
   assert.deepEqual([await ask(), receiver.received.length], [0, 1]);
   await setUrl(receiver.url);

@@ -20,7 +20,8 @@ const askedAtOnce = 64;
 
 /**
  * A pass that asks the endpoints that were set whether they want webhooks, and opens those that say
- * so; what is parked for them is then released. It also sends the tests that partners asked for.
+ * so; what is parked for them is then released. It also sends the tests that partners asked for,
+ * and tells them of endpoints that were disabled.
  * The loop comes again at once while there are more, and waits for no answer but where too many
  * are asked: a server that is silent for ten seconds holds up no test. `onOpen` is called when an
  * endpoint was opened.
@@ -28,7 +29,7 @@ const askedAtOnce = 64;
  * An endpoint that is taken is written down as asked. So a crash before the answer, or between the
  * answer and the opening, costs the pause until the next question, which has another token. What
  * was proved of an endpoint that was changed meanwhile opens nothing. A test that was taken and
- * came to no end is one that its partner asks for again.
+ * came to no end is one that its partner asks for again, and a notice comes again under its id.
  */
 export function askEndpoints(
   notifier: Notifier,
@@ -38,6 +39,7 @@ export function askEndpoints(
   const underWay = new Set<Promise<void>>();
   const ask = async (question: EndpointQuestion) => {
     try {
+      if (question.notice !== null) return await sendNotice(notifier, question, verification);
       if (question.testId !== null) return await sendTest(notifier, question, verification);
       if (await verify(notifier, question, verification)) onOpen();
     } catch (err) {
@@ -107,6 +109,28 @@ async function sendTest(
   const tookMs = performance.now() - started;
   const result = { outcome: outcome.outcome, status, tookMs };
   await notifier.partners.answerTest(id, testId!, result);
+  await disableIfGone(notifier, question, outcome);
+}
+
+/** Tells a partner, signed and guarded as every webhook, of an endpoint that was disabled. */
+async function sendNotice(
+  notifier: Notifier,
+  question: EndpointQuestion,
+  { stopping }: Verification,
+): Promise<void> {
+  const { id, partnerId, url, testId: noticeId, notice, asks } = question;
+  const outcome = await notifier.send({
+    endpoint: { url, secrets: question.openSecrets() },
+    id: noticeId!,
+    body: notice!,
+    signal: AbortSignal.any([stopping, AbortSignal.timeout(questionMs)]),
+  });
+  const line = { partnerId, endpointId: id, noticeId, asks, ...outcome };
+  if (outcome.outcome === 'delivered') {
+    await notifier.partners.answerNotice(noticeId!);
+    return notifier.logger.info(line, 'partner told of a disabled webhook endpoint');
+  }
+  notifier.logger.warn(line, 'partner not told of a disabled webhook endpoint, will be again');
   await disableIfGone(notifier, question, outcome);
 }
 

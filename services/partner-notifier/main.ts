@@ -51,7 +51,8 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   });
   service.onClose('database', () => database.close());
 
-  const deliveries = openDeliveries(database, ratesOf(config));
+  const disableAfterMs = config.WEBHOOK_DISABLE_AFTER_HOURS * hourMs;
+  const deliveries = openDeliveries(database, ratesOf(config), { disableAfterMs });
   const notifier: Notifier = {
     deliveries,
     partners: openPartners(database, { webhookKeys: config.WEBHOOK_KEYS }),

@@ -10,6 +10,8 @@ export type NotifierMetrics = {
   givenUp: Counter;
   /** Endpoints that were disabled by a 410 Gone. */
   endpointsGone: Counter;
+  /** Endpoints that were disabled because they took nothing for WEBHOOK_DISABLE_AFTER_HOURS. */
+  endpointsFailed: Counter;
   /** Attempts that were answered after their lease had ended. */
   overtaken: Counter;
   /** Inbox rows, webhooks and what settings left behind that were removed by age. */
@@ -52,6 +54,10 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     endpointsGone: counter(
       'triplock_webhook_endpoints_gone_total',
       'Endpoints disabled because their server answered 410 Gone.',
+    ),
+    endpointsFailed: counter(
+      'triplock_webhook_endpoints_failed_total',
+      'Endpoints disabled because nothing was taken there for days.',
     ),
     overtaken: counter(
       'triplock_webhooks_overtaken_total',

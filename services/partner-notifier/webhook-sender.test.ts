@@ -83,18 +83,18 @@ test('a server that answers 410 Gone is sent nothing until its endpoint is set a
   await notify('acme');
   assert.equal(await sender.pass(), 0);
   assert.deepEqual(await states(), ['parked 1', 'parked 0']);
-  assert.ok((await show())?.disabledAt instanceof Date);
+  assert.equal((await show())?.disabled?.because, 'gone');
 
   receiver.answerWith((response) => void response.writeHead(204).end());
   const set = await setUrl(receiver.url);
-  assert.deepEqual([set.outcome, set.endpoint.disabledAt], ['changed', undefined]);
+  assert.deepEqual([set.outcome, set.endpoint.disabled], ['changed', undefined]);
   assert.equal(await release(), 0, 'it has yet to say that it wants webhooks after all');
   assert.equal(await verify(), 1);
   assert.equal(await release(), 2);
   await sender.pass();
   await sender.settled();
   assert.deepEqual(await states(), ['delivered 2', 'delivered 1']);
-  assert.equal((await show())?.disabledAt, undefined);
+  assert.equal((await show())?.disabled, undefined);
 });
 
 test('nothing is tried without an endpoint, and all of it is sent once there is one', async (context) => {

@@ -276,6 +276,9 @@ function reportAttempt(
       return logger.warn(facts, 'webhook not delivered, will retry');
     case 'parked':
       return logger.info(facts, 'webhook parked: its endpoint is not open');
+    case 'disabled':
+      metrics.endpointsFailed.inc();
+      return logger.error(facts, 'webhook endpoint disabled: it has taken nothing for too long');
     case 'canceled':
       return logger.info(facts, 'webhook canceled: its endpoint was deleted');
     case 'failed':

@@ -85,6 +85,13 @@ export const webhookEndpointChangesSchema = Type.Object(
   { additionalProperties: false, minProperties: 1 },
 );
 
+const disabledReason = Type.Unsafe<'gone' | 'failing' | null>({
+  enum: ['gone', 'failing', null],
+  description:
+    '`gone`: your server answered `410 Gone`; `failing`: it took nothing for days, since ' +
+    '`failing_since`; null: the endpoint is not disabled',
+});
+
 /** A webhook endpoint, as every route shows it. */
 export const webhookEndpointSchema = Type.Object(
   {
@@ -103,10 +110,14 @@ export const webhookEndpointSchema = Type.Object(
     previous_secret_valid_until: previousSecretValidUntil,
     created_at: Type.String(shownTime),
     updated_at: Type.String({ ...time, description: 'when URL or secret was last set' }),
-    disabled_at: timeOrNull(
-      'since when nothing is sent, because your server answered `410 Gone`; set the endpoint again ' +
-        'to enable it',
+    failing_since: timeOrNull(
+      'when the first attempt failed since one was taken, or since you set the endpoint; null while ' +
+        'your server takes what is sent',
     ),
+    disabled_at: timeOrNull(
+      'since when nothing is sent, for the `disabled_reason`; set the endpoint again to enable it',
+    ),
+    disabled_reason: disabledReason,
     secret: Type.Optional(
       Type.String({ description: 'shown once, in the 201 that made the endpoint' }),
     ),
@@ -181,11 +192,23 @@ const keyConflict = {
 };
 
 /**
- * The body of each webhook by its type, as the OpenAPI document shows it. A key conflict and a
- * verification are no events of a payment's sequence, and have no `sequence`.
+ * The body of each webhook by its type, as the OpenAPI document shows it. A key conflict and what
+ * is about an endpoint are no events of a payment's sequence, and have no `sequence`.
  */
 export const webhookBodySchemas: Readonly<Record<string, object>> = {
   ...Object.fromEntries(transactionKinds.flatMap(bodiesOf)),
+  'endpoint.disabled': webhookBody('endpoint.disabled', {
+    type: 'object',
+    required: ['object', 'id', 'disabled_at', 'disabled_reason', 'failing_since'],
+    description: 'another endpoint of yours, to which nothing is sent until you set it again',
+    properties: {
+      object: { type: 'string', const: 'webhook_endpoint' },
+      id: { type: 'string', format: 'uuid' },
+      disabled_at: { type: 'string', ...time },
+      disabled_reason: { type: 'string', enum: ['gone', 'failing'] },
+      failing_since: { type: ['string', 'null'], ...time },
+    },
+  }),
   'endpoint.test': webhookBody('endpoint.test', {
     type: 'object',
     required: ['object', 'id'],

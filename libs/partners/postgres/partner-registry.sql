@@ -133,6 +133,7 @@ WITH act AS (
     host = $6,
     verified_url = $3,
     verified_at = now(),
+    failing_since = NULL,
     disabled_at = NULL,
     updated_at = now(),
     secrets = CASE WHEN signs THEN known.secrets

@@ -36,10 +36,11 @@ SELECT partners.disable_webhook_endpoint($1, $2::timestamptz) AS disabled
 -- Takes tests of endpoints and endpoints that are to be asked whether they want webhooks, by the
 -- function that the table's owner lends for it and that says how often which one may be asked.
 --
--- $1 endpoints at most, but for tests, $2 whether they are asked, at a pace. A row: one to be asked
--- by the caller, once, with its version and which question it is, or which test; a question is
--- asked again after a pause unless the endpoint is verified.
-SELECT endpoint_id, partner_id, url, secrets, version, asks, test_id
+-- $1 endpoints and notices at most, but for tests, $2 whether they are asked, at a pace. A row: one
+-- to be asked by the caller, once, with its version and which question it is, or which test, or
+-- which notice and what that says; a question is asked again after a pause unless the endpoint is
+-- verified, and a notice is sent again unless it was answered.
+SELECT endpoint_id, partner_id, url, secrets, version, asks, test_id, notice
 FROM partners.take_endpoint_questions($1, $2)
 
 -- name: verifyWebhookEndpoint
@@ -48,6 +49,12 @@ FROM partners.take_endpoint_questions($1, $2)
 -- $1 endpoint id, $2 the version of the endpoint that was asked, $3 by what it is known to want
 -- webhooks. Always one row: whether it is open by this call; not so when it was changed since.
 SELECT partners.verify_webhook_endpoint($1, $2::timestamptz, $3) AS verified
+
+-- name: answerEndpointNotice
+-- Says that a notice was delivered, by the function that the table's owner lends for it.
+--
+-- $1 notice id.
+SELECT partners.answer_endpoint_notice($1)
 
 -- name: answerWebhookTest
 -- Says what came back of a test, by the function that the table's owner lends for it.

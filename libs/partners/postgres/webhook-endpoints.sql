@@ -8,9 +8,10 @@
 -- $1 partner id, $2 endpoint id or null for all.
 -- A row: its URL, note and types of events (null: all), whether its server has proved that it
 -- wants webhooks, until when a second secret signs too (null: there is none), when URL or secret
--- was last set, and since when it is disabled (null: it is not).
+-- was last set, since when it has taken nothing (null: it takes what is sent), and since when it is
+-- disabled and why (null: it is not).
 SELECT endpoint_id, made_at, url, description, event_types, verified, second_secret_until,
-       updated_at, disabled_at
+       updated_at, failing_since, disabled_at, disabled_because
 FROM partners.shown_webhook_endpoints
 WHERE partner_id = $1 AND ($2::uuid IS NULL OR endpoint_id = $2)
 ORDER BY made_at, endpoint_id
@@ -31,7 +32,7 @@ FROM partners.make_webhook_endpoint($1, $2, $3, $4, $5, $6::text[], $7, $8::json
 -- $1 partner id, $2 the id of one that is made, $3 URL, $4 the URL's host, $5 the sealed secret of
 -- one that is made. Always one row: the endpoint now; it was made by this call when $2 is its id.
 SELECT endpoint_id, made_at, url, description, event_types, verified, second_secret_until,
-       updated_at, disabled_at
+       updated_at, failing_since, disabled_at, disabled_because
 FROM partners.set_first_webhook_endpoint($1, $2, $3, $4, $5::jsonb)
 
 -- name: changeEndpoint
@@ -40,7 +41,7 @@ FROM partners.set_first_webhook_endpoint($1, $2, $3, $4, $5::jsonb)
 -- $1 partner id, $2 endpoint id, $3 what to change (`change_webhook_endpoint` says which).
 -- A row: the endpoint now. No row: the partner has no such one.
 SELECT endpoint_id, made_at, url, description, event_types, verified, second_secret_until,
-       updated_at, disabled_at
+       updated_at, failing_since, disabled_at, disabled_because
 FROM partners.change_webhook_endpoint($1, $2, $3::jsonb, 'PATCH /v1/webhook-endpoints')
 
 -- name: deleteEndpoint

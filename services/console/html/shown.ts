@@ -56,6 +56,7 @@ const tones: Readonly<Record<string, 'good' | 'bad' | 'wait'>> = {
   parked: 'bad',
   away: 'bad',
   disabled: 'bad',
+  failing: 'bad',
   disputed: 'bad',
 };
 

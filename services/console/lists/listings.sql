@@ -31,7 +31,8 @@ LIMIT $3
 --
 -- $1 the partner or null for all. A row: an endpoint; 500 at most.
 SELECT endpoint_id AS id, partner_id AS partner, split_part(url, '?', 1) AS url, description,
-       event_types AS types, verified, disabled_at AS "disabledAt", made_at AS "madeAt",
+       event_types AS types, verified, failing_since AS "failingSince", disabled_at AS "disabledAt",
+       disabled_because AS "disabledBecause", made_at AS "madeAt",
        second_secret_until AS "secondSecretUntil"
 FROM partners.shown_webhook_endpoints
 WHERE $1::text IS NULL OR partner_id = $1

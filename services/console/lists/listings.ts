@@ -78,7 +78,11 @@ export const listedEndpoint = json.component('Endpoint', {
   /** The types of events that it wants; null for all. */
   types: json.orNull(json.listOf(json.text)),
   verified: json.flag,
+  /** When the first attempt failed since one was taken. */
+  failingSince: json.orNull(json.time),
   disabledAt: json.orNull(json.time),
+  /** `gone`: its server answered 410; `failing`: it took nothing since `failingSince`. */
+  disabledBecause: json.orNull(json.text),
   madeAt: json.time,
   secondSecretUntil: json.orNull(json.time),
 });

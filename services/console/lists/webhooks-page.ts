@@ -114,7 +114,8 @@ function deliveryRow(each: ListedDelivery, session: Session): Shown[] {
 }
 
 function endpointRow(each: ListedEndpoint, session: Session): Shown[] {
-  const now = each.disabledAt ? 'disabled' : each.verified ? 'open' : 'unverified';
+  const open = each.failingSince ? 'failing' : 'open';
+  const now = each.disabledAt ? 'disabled' : each.verified ? open : 'unverified';
   const until = each.secondSecretUntil;
   const early = html`<label class="check"
     ><input type="checkbox" name="again" value="yes" required /> End the older one now, although the
@@ -127,7 +128,9 @@ function endpointRow(each: ListedEndpoint, session: Session): Shown[] {
   return [
     each.partner,
     each.url,
-    state(now),
+    html`${state(now)} ${each.disabledAt && html`since ${time(each.disabledAt)}:`}
+    ${each.failingSince && html`has taken nothing since ${time(each.failingSince)}`}
+    ${each.disabledBecause === 'gone' && 'its server answered 410 Gone'}`,
     each.types?.join(', ') ?? 'all',
     time(each.madeAt),
     html`${until && html`two sign until ${time(until)}`} ${rotation}`,

@@ -121,7 +121,8 @@ test('the document names every webhook, and where the gateway is', async () => {
     servers.map(({ url }) => url),
     ['/'],
   );
-  const types = [...eventTypes, 'endpoint.test', 'endpoint.verification'];
+  const ofEndpoints = ['endpoint.disabled', 'endpoint.test', 'endpoint.verification'];
+  const types = [...eventTypes, ...ofEndpoints];
   assert.deepEqual(Object.keys(webhooks).sort(), types.sort());
   for (const { post } of Object.values(webhooks)) {
     const headers = post.parameters.map(({ name }) => name);

@@ -31,7 +31,9 @@ test('an endpoint is made with a secret that is shown once, and changed without 
     enabled_events: ['*'],
     status: 'pending',
     previous_secret_valid_until: null,
+    failing_since: null,
     disabled_at: null,
+    disabled_reason: null,
   });
   assert.partialDeepStrictEqual(await seenByNotifier(), { url, secrets: [secret] });
 
@@ -54,8 +56,24 @@ test('a partner sees whether its server has yet to say that it wants webhooks', 
   assert.equal((await ask(set(url))).body['status'], 'verified', 'it was set to the same');
   assert.equal((await ask(set(`${url}b`))).body['status'], 'pending');
   assert.equal(await status(), 'pending');
+  const fail = `UPDATE partners.webhook_endpoints SET failing_since = now() - interval '1 day'`;
+  await owner.query(fail);
+  const { body } = await ask({ method: 'GET', path });
+  assert.deepEqual([body['status'], body['disabled_reason']], ['pending', null]);
+  assert.match(body['failing_since'] as string, /^\d{4}-.*Z$/);
   await owner.query('UPDATE partners.webhook_endpoints SET disabled_at = now()');
   assert.equal(await status(), 'disabled');
+  const list = await ask({ method: 'GET', path: '/v1/webhook-endpoints' });
+  assert.partialDeepStrictEqual(list.body, {
+    data: [
+      { status: 'disabled', disabled_reason: 'failing', failing_since: body['failing_since'] },
+    ],
+  });
+  assert.partialDeepStrictEqual((await ask(set(url))).body, {
+    failing_since: null,
+    disabled_at: null,
+    disabled_reason: null,
+  });
 });
 
 test('a partner sees and changes its own endpoint only', async (t) => {

@@ -41,7 +41,9 @@ const setEndpoint: FastifySchema = {
     'host name or address, on port 443 or from 1024 on, without user or password; a demo also ' +
     'sends to its own machine. The name is resolved and judged again at every attempt, and ' +
     'redirects are not followed. Deliveries that wait go to the new URL. A server that answers ' +
-    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), as good as none.\n\n' +
+    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), as good as none; so is ' +
+    'one at which every attempt has failed for days (`failing_since`), of which another open endpoint ' +
+    'is sent `endpoint.disabled`.\n\n' +
     'A URL gets webhooks once its server has shown that it wants them (`status`): within seconds it ' +
     'is sent `{ "type": "endpoint.verification", "timestamp": "…", "data": { "token": "…" } }`, ' +
     'signed as every webhook. Verify the signature, and answer within 10 seconds with a 2xx whose ' +

@@ -259,7 +259,7 @@ export function refuseTarget(url: URL | undefined, policy: TargetPolicy): void {
 
 /** An endpoint as partners see it. */
 export function renderEndpoint(endpoint: ShownEndpoint) {
-  const { verified, disabledAt } = endpoint;
+  const { verified, disabled } = endpoint;
   const open = verified ? 'verified' : 'pending';
   return {
     id: endpoint.id,
@@ -267,11 +267,13 @@ export function renderEndpoint(endpoint: ShownEndpoint) {
     url: endpoint.url,
     description: endpoint.description ?? null,
     enabled_events: endpoint.wants === 'all' ? [everyEvent] : endpoint.wants,
-    status: disabledAt === undefined ? open : 'disabled',
+    status: disabled === undefined ? open : 'disabled',
     previous_secret_valid_until: endpoint.previousSecretUntil?.toISOString() ?? null,
     created_at: endpoint.madeAt.toISOString(),
     updated_at: endpoint.updatedAt.toISOString(),
-    disabled_at: disabledAt?.toISOString() ?? null,
+    failing_since: endpoint.failingSince?.toISOString() ?? null,
+    disabled_at: disabled?.at.toISOString() ?? null,
+    disabled_reason: disabled?.because ?? null,
   };
 }
 

@@ -294,9 +294,14 @@ $$;
 -- Whether its endpoint is open is asked here once more: a 410 Gone has just disabled it, or its partner
 -- has just set or deleted it. What was not sent is no attempt that failed, leaves no trace, and has all
 -- the time for attempts before it again. A kept plan, and none that is bad, as above.
+--
+-- An endpoint is told of only when that changes it: at the first attempt that fails, at the first that
+-- is taken again, and from `disable_after` on at each that fails, until one of them has disabled it.
+-- What such a one failed to send is parked for it with its own transaction.
 CREATE FUNCTION record_attempts(
   made_ids uuid[], made_attempts integer[], outcomes text[], statuses integer[], errors text[],
-  took_mss integer[], next_in_mss bigint[], patience_mss bigint[], made_ordinals smallint[]
+  took_mss integer[], next_in_mss bigint[], patience_mss bigint[], made_ordinals smallint[],
+  disable_after interval
 ) RETURNS TABLE (event_id uuid, ordinal smallint, attempt integer, state text)
 LANGUAGE plpgsql
 SET search_path = notifier, pg_temp
@@ -307,7 +312,7 @@ AS $$
 BEGIN
   RETURN QUERY
     WITH made AS MATERIALIZED (
-      SELECT t.*, held.ctid AS lies, held.first_attempt_at,
+      SELECT t.*, held.ctid AS lies, held.endpoint_id, held.first_attempt_at,
              now() + next_in_ms * interval '1 millisecond' AS next_at,
              patience_ms * interval '1 millisecond' AS patience,
              coalesce(endpoint.is_open, false) AS is_open,
@@ -327,16 +332,46 @@ BEGIN
         OFFSET 0
       ) AS endpoint ON true
       WHERE held.attempts = t.attempt AND held.state = 'pending' AND held.lease_owner IS NOT NULL
+    ), changed AS (
+      SELECT came.endpoint_id, has_taken
+      FROM (
+        SELECT endpoint_id, bool_or(outcome = 'delivered') AS has_taken, bool_or(is_open) AS is_open
+        FROM made
+        WHERE outcome <> 'not-sent'
+        GROUP BY endpoint_id
+      ) AS came
+      LEFT JOIN LATERAL (
+        SELECT failing_since FROM partners.failing_webhook_endpoints AS failing
+        WHERE failing.endpoint_id = came.endpoint_id OFFSET 0
+      ) AS known ON true
+      WHERE CASE
+        WHEN has_taken THEN failing_since IS NOT NULL
+        ELSE is_open AND (failing_since IS NULL OR failing_since <= now() - disable_after)
+      END
+    ), disabled AS MATERIALIZED (
+      SELECT noted.endpoint_id
+      FROM (
+        SELECT array_agg(endpoint_id) AS ids, array_agg(has_taken) AS have_taken
+        FROM changed HAVING count(*) > 0
+      ) AS all_changed
+      CROSS JOIN LATERAL partners.note_attempts(ids, have_taken, disable_after)
+        AS noted (endpoint_id)
     ), decided AS MATERIALIZED (
-      SELECT *, CASE
+      SELECT made.*,
+             -- Of one of them it is said.
+             disabled.endpoint_id IS NOT NULL AND row_number() OVER (
+               PARTITION BY made.endpoint_id ORDER BY outcome = 'not-sent'
+             ) = 1 AS has_disabled,
+        CASE
         WHEN outcome = 'delivered' THEN 'delivered'
         WHEN is_deleted THEN 'canceled'
-        WHEN NOT is_open THEN 'parked'
+        WHEN NOT is_open OR disabled.endpoint_id IS NOT NULL THEN 'parked'
         WHEN outcome = 'not-sent' THEN 'pending'
         WHEN next_at > first_attempt_at + patience THEN 'failed'
         ELSE 'pending'
       END AS end_state
       FROM made
+      LEFT JOIN disabled ON disabled.endpoint_id = made.endpoint_id
     ), recorded AS (
       UPDATE webhooks.deliveries SET
         state = end_state,
@@ -352,14 +387,16 @@ BEGIN
       WHERE deliveries.ctid = decided.lies
         AND deliveries.attempts = decided.attempt AND deliveries.lease_owner IS NOT NULL
       RETURNING deliveries.event_id, deliveries.ordinal, attempt, deliveries.state, outcome, status, error,
-                took_ms
+                took_ms, has_disabled
     ), logged AS (
       INSERT INTO webhooks.delivery_attempts (event_id, ordinal, attempt, status, error, took_ms)
       SELECT recorded.event_id, recorded.ordinal, recorded.attempt, status, error, took_ms
       FROM recorded
       WHERE outcome <> 'not-sent'
     )
-    SELECT recorded.event_id, recorded.ordinal, recorded.attempt, recorded.state FROM recorded;
+    SELECT recorded.event_id, recorded.ordinal, recorded.attempt,
+           CASE WHEN has_disabled THEN 'disabled' ELSE recorded.state END
+    FROM recorded;
 END
 $$;
 REVOKE EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries, record_attempts FROM PUBLIC;
@@ -382,8 +419,9 @@ TO triplock_notifier;
 -- Of partners it reads what it signs with and where it sends, and asks and answers for endpoints.
 GRANT USAGE ON SCHEMA partners TO triplock_notifier;
 GRANT SELECT ON partners.partners, partners.live_webhook_endpoints, partners.open_webhook_endpoints,
-  partners.deleted_webhook_endpoints
+  partners.failing_webhook_endpoints, partners.deleted_webhook_endpoints
 TO triplock_notifier;
 GRANT EXECUTE ON FUNCTION partners.take_endpoint_questions, partners.verify_webhook_endpoint,
-  partners.disable_webhook_endpoint, partners.answer_webhook_test
+  partners.disable_webhook_endpoint, partners.note_attempts, partners.answer_webhook_test,
+  partners.answer_endpoint_notice
 TO triplock_notifier;

@@ -53,6 +53,13 @@ export const watch = {
         unit: 'short',
         shows: [{ sumOf: 'triplock_webhook_endpoints_gone_total', as: 'endpoints' }],
       },
+      {
+        title: 'Endpoints failed',
+        description:
+          'Endpoints disabled because nothing was taken there for days, since the notifiers started.',
+        unit: 'short',
+        shows: [{ sumOf: 'triplock_webhook_endpoints_failed_total', as: 'endpoints' }],
+      },
     ],
     row: {
       title: 'Webhooks',
@@ -129,7 +136,7 @@ export const watch = {
   manual: {
     needs: '`DATABASE_URL`, `PUBSUB_PROJECT_ID`, `WEBHOOK_KEYS`',
     lookAt:
-      '`INBOX_RETENTION_HOURS`, `DELIVERIES_RETENTION_HOURS`, `UNDELIVERED_RETENTION_HOURS`, `WEBHOOK_GIVE_UP_AFTER_MS`',
+      '`INBOX_RETENTION_HOURS`, `DELIVERIES_RETENTION_HOURS`, `UNDELIVERED_RETENTION_HOURS`, `WEBHOOK_GIVE_UP_AFTER_MS`, `WEBHOOK_DISABLE_AFTER_HOURS`',
   },
   metrics: [
     [
@@ -151,6 +158,11 @@ export const watch = {
       'triplock_webhook_endpoints_gone_total',
       '',
       'Endpoints disabled because their server answered 410 Gone.',
+    ],
+    [
+      'triplock_webhook_endpoints_failed_total',
+      '',
+      'Endpoints disabled because nothing was taken there for days.',
     ],
     [
       'triplock_webhook_verifications_total',

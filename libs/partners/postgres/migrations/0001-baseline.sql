@@ -70,8 +70,12 @@ CREATE TABLE webhook_endpoints (
     jsonb_typeof(rotations) = 'array' AND jsonb_array_length(rotations) <= 2
     AND partners.are_sealed(jsonb_path_query_array(rotations, '$[*].secret'))
   ),
-  -- A server that answers 410 Gone wants no more webhooks: its endpoint is disabled until its
-  -- partner sets it again, and until then nothing is sent there.
+  -- When the first attempt failed since one was taken, or since it was set: null while its server takes
+  -- what it is sent. Written when that changes, and not by every attempt (note_attempts).
+  failing_since timestamptz,
+  -- It is disabled until its partner sets it again, and until then nothing is sent there: with
+  -- `failing_since`, because nothing was taken since then; without, because its server answered 410 Gone
+  -- and wants no more webhooks.
   disabled_at timestamptz,
   deleted_at timestamptz,
   CONSTRAINT secrets_go_with_it CHECK ((jsonb_array_length(secrets) = 0) = (deleted_at IS NOT NULL)),
@@ -105,9 +109,19 @@ CREATE VIEW shown_webhook_endpoints AS
 SELECT endpoint_id, partner_id, made_at, url, description, event_types,
        verified_url IS NOT DISTINCT FROM url AS verified,
        CASE WHEN second_secret_until > now() THEN second_secret_until END AS second_secret_until,
-       updated_at, disabled_at
+       updated_at, failing_since, disabled_at,
+       CASE WHEN disabled_at IS NULL THEN NULL WHEN failing_since IS NULL THEN 'gone' ELSE 'failing' END
+         AS disabled_because
 FROM webhook_endpoints
 WHERE deleted_at IS NULL;
+
+-- Those that webhooks are sent to and that have taken none since: few or none, so that whoever records
+-- a success has next to nothing to look through.
+CREATE VIEW failing_webhook_endpoints AS
+SELECT endpoint_id, failing_since FROM webhook_endpoints
+WHERE failing_since IS NOT NULL AND disabled_at IS NULL AND deleted_at IS NULL;
+CREATE INDEX endpoints_failing ON webhook_endpoints (endpoint_id)
+  WHERE failing_since IS NOT NULL AND disabled_at IS NULL AND deleted_at IS NULL;
 
 CREATE INDEX endpoints_unverified ON webhook_endpoints (endpoint_id)
   WHERE disabled_at IS NULL AND deleted_at IS NULL AND verified_url IS DISTINCT FROM url;
@@ -188,6 +202,63 @@ CREATE TABLE endpoint_tests (
   took_ms integer
 );
 CREATE INDEX tests_to_take ON endpoint_tests (asked_at) WHERE taken_at IS NULL;
+
+-- What partners are told of an endpoint that was disabled: at another one, whichever is open when it is
+-- sent. Made by the transaction that disabled it, and taken as questions are (take_endpoint_questions):
+-- it is no event of a payment, so it is no delivery, and the audit has nothing to compare it with.
+CREATE TABLE endpoint_notices (
+  -- Also the webhook-id on every attempt.
+  notice_id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+  partner_id text NOT NULL,
+  -- The endpoint that it is about.
+  endpoint_id uuid NOT NULL REFERENCES webhook_endpoints,
+  -- The webhook's body, the same bytes on every attempt.
+  body text NOT NULL,
+  made_at timestamptz NOT NULL DEFAULT now(),
+  -- How often it was taken to be sent, and when it is taken again: null when it was delivered, or given
+  -- up.
+  tries integer NOT NULL DEFAULT 0,
+  next_at timestamptz DEFAULT now(),
+  delivered_at timestamptz
+);
+CREATE INDEX notices_to_send ON endpoint_notices (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX notices_about ON endpoint_notices (endpoint_id);
+CREATE INDEX notices_by_time ON endpoint_notices (made_at);
+
+-- As RFC 3339 writes it, with milliseconds.
+CREATE FUNCTION in_utc(moment timestamptz) RETURNS text LANGUAGE sql STABLE
+RETURN to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+
+-- Tells a partner that an endpoint of its was disabled, whoever disabled it and why, if another one is
+-- open, and has a sender look for it behind the commit.
+CREATE FUNCTION tell_disabled() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+BEGIN
+  INSERT INTO endpoint_notices (partner_id, endpoint_id, body)
+  SELECT NEW.partner_id, NEW.endpoint_id, json_build_object(
+    'type', 'endpoint.disabled',
+    'timestamp', in_utc(NEW.disabled_at),
+    'data', json_build_object(
+      'object', 'webhook_endpoint',
+      'id', NEW.endpoint_id,
+      'disabled_at', in_utc(NEW.disabled_at),
+      'disabled_reason', CASE WHEN NEW.failing_since IS NULL THEN 'gone' ELSE 'failing' END,
+      'failing_since', in_utc(NEW.failing_since)
+    )
+  )
+  WHERE EXISTS (
+    SELECT FROM open_webhook_endpoints AS other
+    WHERE other.partner_id = NEW.partner_id AND other.endpoint_id <> NEW.endpoint_id
+  );
+  IF FOUND THEN
+    PERFORM pg_notify('triplock_webhooks', '');
+  END IF;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER partner_is_told AFTER UPDATE OF disabled_at ON webhook_endpoints FOR EACH ROW
+  WHEN (OLD.disabled_at IS NULL AND NEW.disabled_at IS NOT NULL AND NEW.deleted_at IS NULL)
+  EXECUTE FUNCTION tell_disabled();
 
 -- What was done to partners, their keys and their endpoints: who, when and why. It is written by
 -- the statement that did it, and only added to, whoever asks. What operators did is kept for good;
@@ -369,6 +440,7 @@ BEGIN
   UPDATE webhook_endpoints SET
     url = coalesce(changes ->> 'url', known.url),
     host = coalesce(changes ->> 'host', known.host),
+    failing_since = CASE WHEN changes ? 'url' THEN NULL ELSE known.failing_since END,
     disabled_at = CASE WHEN changes ? 'url' THEN NULL ELSE known.disabled_at END,
     updated_at = CASE WHEN changes ? 'url' THEN now() ELSE known.updated_at END,
     description = CASE WHEN changes ? 'description' THEN changes ->> 'description'
@@ -501,7 +573,7 @@ BEGIN ATOMIC
 END;
 
 -- Records what came back of a test, for whoever waits for it; of one that was asked for again since,
--- nothing.
+-- nothing. An endpoint that took it no longer fails.
 CREATE FUNCTION answer_webhook_test(
   of_test uuid, of_endpoint uuid, came text, with_status integer, within_ms integer
 ) RETURNS void
@@ -510,6 +582,9 @@ BEGIN ATOMIC
   UPDATE endpoint_tests SET
     answered_at = now(), outcome = came, status = with_status, took_ms = within_ms
   WHERE endpoint_id = of_endpoint AND test_id = of_test AND answered_at IS NULL;
+  UPDATE webhook_endpoints SET failing_since = NULL
+  WHERE endpoint_id = of_endpoint AND came = 'delivered'
+    AND failing_since IS NOT NULL AND disabled_at IS NULL;
 END;
 
 -- Disables an endpoint, unless it was changed since it was as of `of_version`: a 410 Gone that was long
@@ -522,7 +597,8 @@ CREATE FUNCTION disable_webhook_endpoint(of_endpoint uuid, of_version timestampt
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
 BEGIN ATOMIC
   WITH disabled AS (
-    UPDATE webhook_endpoints SET disabled_at = now(), verified_url = NULL, verified_at = NULL
+    UPDATE webhook_endpoints SET
+      disabled_at = now(), failing_since = NULL, verified_url = NULL, verified_at = NULL
     WHERE endpoint_id = of_endpoint AND updated_at = of_version
       AND disabled_at IS NULL AND deleted_at IS NULL
     RETURNING partner_id
@@ -534,20 +610,70 @@ BEGIN ATOMIC
   SELECT EXISTS (SELECT FROM disabled);
 END;
 
--- Takes what endpoints are to be asked: the tests that their partners asked for, and of those that were
--- set, and have not proved that they want webhooks, whether they do. Each of these is asked at once, and
--- then after pauses that grow from 30 s to an hour, 28 times, which is about a day; a change of the
--- endpoint, such as the same URL once more, begins anew.
+-- Notes of endpoints that one or more attempts came to an end, and whether any was taken: one that was
+-- taken ends `failing_since`, the first that failed begins it, and one that fails `disable_after` later
+-- or more disables the endpoint, to which nothing was taken in all that time.
 --
--- A row: the caller's to ask, within ten seconds; `test_id` is null where the question is whether, and
--- `asks` counts these from 1. A caller that dies leaves it to the next pause, and a test to whoever asks
--- for one again. An endpoint has one question in ten seconds, and a partner five, and a host, which
+-- Gives the endpoints that this call disabled. Calls for one endpoint, and its partner's changes, go one
+-- after the other by the row's lock, always taken in one order, and each decides by the row as the one
+-- before it left it: what was taken a moment before keeps the endpoint open. One that is not open is
+-- left as it is. What the server had proved no longer counts, as after a 410 Gone: after so long its
+-- name may be somebody else's.
+CREATE FUNCTION note_attempts(of_endpoints uuid[], have_taken boolean[], disable_after interval)
+RETURNS SETOF uuid
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+BEGIN
+  PERFORM FROM webhook_endpoints WHERE endpoint_id = ANY (of_endpoints) ORDER BY endpoint_id FOR UPDATE;
+  RETURN QUERY
+    WITH open AS (
+      SELECT endpoint_id, has_taken, NOT has_taken AND failing_since <= now() - disable_after AS ends
+      FROM unnest(of_endpoints, have_taken) AS t (endpoint_id, has_taken)
+      JOIN webhook_endpoints USING (endpoint_id)
+      WHERE disabled_at IS NULL AND deleted_at IS NULL AND verified_url = url
+    ), noted AS (
+      UPDATE webhook_endpoints AS endpoint SET
+        failing_since = CASE WHEN NOT has_taken THEN coalesce(failing_since, now()) END,
+        disabled_at = CASE WHEN ends THEN now() END,
+        verified_url = CASE WHEN NOT coalesce(ends, false) THEN verified_url END,
+        verified_at = CASE WHEN NOT coalesce(ends, false) THEN verified_at END
+      FROM open
+      WHERE endpoint.endpoint_id = open.endpoint_id
+      RETURNING endpoint.endpoint_id, partner_id, url, failing_since, disabled_at
+    ), act AS (
+      INSERT INTO acts (act, partner_id, subject, done_by, why)
+      SELECT 'disable-endpoint', partner_id, split_part(url, '?', 1), 'webhook sender',
+             'nothing was taken there since ' || in_utc(failing_since)
+      FROM noted
+      WHERE disabled_at IS NOT NULL
+    )
+    SELECT endpoint_id FROM noted WHERE disabled_at IS NOT NULL;
+END
+$$;
+
+-- Notes that a notice was delivered, or that nobody shall be sent it.
+CREATE FUNCTION answer_endpoint_notice(of_notice uuid) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+BEGIN ATOMIC
+  UPDATE endpoint_notices SET delivered_at = now(), next_at = NULL
+  WHERE notice_id = of_notice AND delivered_at IS NULL;
+END;
+
+-- Takes what endpoints are to be asked: the tests that their partners asked for, what they are to be told
+-- of others that were disabled, and of those that were set, and have not proved that they want webhooks,
+-- whether they do. Each of these is asked, or told, at once, and then after pauses that grow from 30 s to
+-- an hour, 28 times, which is about a day; a change of the endpoint, such as the same URL once more,
+-- begins anew.
+--
+-- A row: the caller's to ask, within ten seconds; `test_id` and `notice` are null where the question is
+-- whether, and `asks` counts these from 1; of a notice `test_id` is its webhook-id, and `notice` its body.
+-- A caller that dies leaves it to the next pause, and a test to whoever asks for one again. An endpoint has one question in ten seconds, and a partner five, and a host, which
 -- many partners may name, five: nobody has been asked yet whether it is the partner's. Takers go one
 -- after the other, so that each counts what the others took. Without `paced`, where nobody is asked,
 -- all of them are taken at once.
 CREATE FUNCTION take_endpoint_questions(rows_max integer, paced boolean)
 RETURNS TABLE (
-  endpoint_id uuid, partner_id text, url text, secrets jsonb, version text, asks integer, test_id uuid
+  endpoint_id uuid, partner_id text, url text, secrets jsonb, version text, asks integer, test_id uuid,
+  notice text
 )
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 #variable_conflict use_column
@@ -598,19 +724,40 @@ BEGIN
       ON CONFLICT (endpoint_id) DO UPDATE SET
         version = excluded.version, host = excluded.host, asked_at = excluded.asked_at,
         asks = excluded.asks, next_at = excluded.next_at
-      RETURNING known.endpoint_id, known.asks, NULL::uuid AS test_id
+      RETURNING known.endpoint_id, known.asks, NULL::uuid AS test_id, NULL AS notice
+    ), told AS (
+      UPDATE endpoint_notices AS due SET
+        tries = tries + 1,
+        next_at = CASE WHEN tries < 27
+          THEN taken_at + least(interval '1 hour', interval '30 seconds' * 2 ^ tries)
+        END
+      FROM (
+        -- Where it is most likely to be taken: its oldest endpoint that does not fail itself.
+        SELECT DISTINCT ON (notice.notice_id) notice.notice_id, open.endpoint_id
+        FROM endpoint_notices AS notice
+        JOIN open_webhook_endpoints AS open
+          ON open.partner_id = notice.partner_id AND open.endpoint_id <> notice.endpoint_id
+        JOIN webhook_endpoints AS whole ON whole.endpoint_id = open.endpoint_id
+        WHERE notice.next_at <= taken_at
+        ORDER BY notice.notice_id, whole.failing_since IS NOT NULL, whole.made_at, whole.endpoint_id
+        LIMIT rows_max
+      ) AS chosen (notice_id, endpoint_id)
+      WHERE due.notice_id = chosen.notice_id
+      RETURNING chosen.endpoint_id, due.tries, due.notice_id, due.body
     ), tested AS (
       UPDATE endpoint_tests AS test SET taken_at = clock_timestamp()
       FROM open_webhook_endpoints AS open
       WHERE test.taken_at IS NULL AND test.asked_at > now() - interval '15 seconds'
         AND open.endpoint_id = test.endpoint_id
-      RETURNING test.endpoint_id, 1, test.test_id
+      RETURNING test.endpoint_id, 1, test.test_id, NULL
     )
     SELECT endpoint.endpoint_id, endpoint.partner_id, endpoint.url,
            CASE WHEN endpoint.second_secret_until <= now() THEN endpoint.secrets - 1
                 ELSE endpoint.secrets END,
-           endpoint.updated_at::text, taken.asks, taken.test_id
-    FROM (SELECT * FROM noted UNION ALL SELECT * FROM tested) AS taken
+           endpoint.updated_at::text, taken.asks, taken.test_id, taken.notice
+    FROM (
+      SELECT * FROM noted UNION ALL SELECT * FROM told UNION ALL SELECT * FROM tested
+    ) AS taken
     JOIN webhook_endpoints AS endpoint USING (endpoint_id)
     WHERE endpoint.deleted_at IS NULL;
 END
@@ -619,8 +766,8 @@ $$;
 -- Opens an endpoint, whose server has proved that it wants webhooks, unless it was changed since it was
 -- as of `of_version`: the URL that was asked must be the one that is opened.
 --
--- Returns whether it is open by this call. The sender may change an endpoint by this and by
--- `disable_webhook_endpoint` alone.
+-- Returns whether it is open by this call. The sender may change an endpoint by this, by
+-- `disable_webhook_endpoint`, `note_attempts` and `answer_webhook_test` alone.
 CREATE FUNCTION verify_webhook_endpoint(of_endpoint uuid, of_version timestamptz, because text)
 RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
@@ -818,7 +965,7 @@ GRANT EXECUTE ON FUNCTION make_webhook_endpoint, set_first_webhook_endpoint,
 TO triplock_gateway;
 -- What whoever signs and sends is granted, its own migrations say.
 REVOKE ALL ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disable_webhook_endpoint,
-  answer_webhook_test
+  note_attempts, answer_webhook_test, answer_endpoint_notice, tell_disabled
 FROM PUBLIC;
 -- The auditor reads everything but secrets.
 GRANT SELECT ON partners, live_webhook_endpoints, deleted_webhook_endpoints, endpoint_wants,

@@ -399,7 +399,7 @@ $$;
 REVOKE ALL ON FUNCTION redeliver_window FROM PUBLIC;
 
 -- Removes some of what partners' settings left behind that nobody asks for any more, oldest first:
--- what partners did longer than 400 days ago, redeliveries of windows after 90, and as long after it
+-- what partners did longer than 400 days ago, redeliveries of windows and notices after 90, and as long after it
 -- was deleted an endpoint, with what it wanted, was asked and was tested; and what an endpoint no
 -- longer wants, as long after that ended.
 --
@@ -433,6 +433,15 @@ BEGIN
   );
   GET DIAGNOSTICS gone = ROW_COUNT;
   reaped := reaped + gone;
+  DELETE FROM partners.endpoint_notices WHERE notice_id IN (
+    SELECT notice_id FROM partners.endpoint_notices
+    WHERE made_at < now() - interval '90 days'
+    ORDER BY made_at
+    LIMIT rows_max
+    FOR UPDATE SKIP LOCKED
+  );
+  GET DIAGNOSTICS gone = ROW_COUNT;
+  reaped := reaped + gone;
   SELECT max(until), array_agg(wish_id) INTO ended, wishes FROM (
     SELECT wish_id, until FROM partners.ended_wishes
     WHERE until < now() - interval '90 days'
@@ -459,6 +468,7 @@ BEGIN
     DELETE FROM partners.endpoint_wishes WHERE endpoint_id = ANY (doomed);
     DELETE FROM partners.endpoint_verifications WHERE endpoint_id = ANY (doomed);
     DELETE FROM partners.endpoint_tests WHERE endpoint_id = ANY (doomed);
+    DELETE FROM partners.endpoint_notices WHERE endpoint_id = ANY (doomed);
     DELETE FROM partners.webhook_endpoints WHERE endpoint_id = ANY (doomed);
     GET DIAGNOSTICS gone = ROW_COUNT;
     reaped := reaped + gone;
