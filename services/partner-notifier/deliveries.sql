@@ -46,7 +46,8 @@ CROSS JOIN LATERAL (
 -- secret could not be opened), $4 HTTP statuses or nulls, $5 errors or nulls, $6 milliseconds each
 -- took, $7 milliseconds until its next attempt, $8 milliseconds after the first attempt when there
 -- shall be no further one, $9 which of the events' deliveries. All of one length. $10 milliseconds
--- after which an endpoint is disabled that has taken nothing.
+-- after which an endpoint is disabled that has taken nothing. $11 milliseconds for which each
+-- attempt's server asks not to be called, or nulls.
 -- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes
 -- again, `parked` waits for its endpoint, `failed` was given up, `canceled` lost its endpoint;
 -- `disabled` is parked, and of those of an endpoint that this call disabled the one that says it.
@@ -55,7 +56,7 @@ CROSS JOIN LATERAL (
 SELECT event_id, ordinal, attempt, state
 FROM record_attempts(
   $1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::text[], $6::integer[], $7::bigint[],
-  $8::bigint[], $9::smallint[], $10::float8 * interval '1 millisecond'
+  $8::bigint[], $9::smallint[], $10::float8 * interval '1 millisecond', $11::bigint[]
 )
 
 -- name: releaseDeliveries
@@ -197,13 +198,19 @@ FROM (
 
 -- name: countSpentRates
 -- How many partners and hosts may begin no attempt now, because they have spent their rate; they
--- have a row each, and nobody else has one for long (forgetRates).
+-- have a row each, and nobody else has one for long (forgetRates). And to how many endpoints none
+-- may be begun because their servers turn some away.
 --
 -- $1 attempts a second of a partner, $2 of a host. Always one row.
 SELECT count(*) FILTER (WHERE kind = 'partner' AND attempts_left(busy_until, $1::integer, now()) < 1)::integer
          AS partners,
        count(*) FILTER (WHERE kind = 'host' AND attempts_left(busy_until, $2::integer, now()) < 1)::integer
-         AS hosts
+         AS hosts,
+       (SELECT count(*)::integer FROM endpoint_paces
+        WHERE pace_left(endpoint_paces, (
+          SELECT spent.busy_until FROM send_rates AS spent
+          WHERE spent.kind = 'endpoint' AND spent.name = endpoint_id::text
+        ), now()) < 1) AS endpoints
 FROM send_rates
 WHERE busy_until > now()
 
@@ -212,6 +219,15 @@ WHERE busy_until > now()
 -- one that somebody begins to spend just now is not waited for.
 DELETE FROM send_rates WHERE (kind, name) IN (
   SELECT kind, name FROM send_rates WHERE busy_until < now() FOR UPDATE SKIP LOCKED
+)
+
+-- name: forgetPaces
+-- Removes the paces of endpoints that have turned nothing away for ten minutes: they are sent what
+-- their partner may be sent again. One that is noted of just now is not waited for.
+DELETE FROM endpoint_paces WHERE endpoint_id IN (
+  SELECT endpoint_id FROM endpoint_paces
+  WHERE slowed_at < now() - interval '10 minutes' AND paused_until < now()
+  FOR UPDATE SKIP LOCKED
 )
 
 -- name: reapDeliveries

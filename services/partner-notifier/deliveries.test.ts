@@ -111,10 +111,10 @@ test('a partner begins no more in a second than its rate, whoever sends, and del
   await spend('1 hour');
   assert.deepEqual(await leaseBy(five), []);
   const notifier = openDeliveries(database, manyRates);
-  assert.deepEqual(await notifier.spentRates(), { partners: 2, hosts: 2 });
+  assert.deepEqual(await notifier.spentRates(), { partners: 2, hosts: 2, endpoints: 0 });
   // After a rest, however long, there is as much at once as in a second.
   await spend('-1 hour');
-  assert.deepEqual(await notifier.spentRates(), { partners: 0, hosts: 0 });
+  assert.deepEqual(await notifier.spentRates(), { partners: 0, hosts: 0, endpoints: 0 });
   assert.equal((await leaseBy(five)).length, 5);
 });
 

@@ -12,6 +12,7 @@ const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'measureBacklog',
   'countSpentRates',
   'forgetRates',
+  'forgetPaces',
   'reapDeliveries',
   'reapSettings',
 ]);
@@ -122,6 +123,8 @@ export type AttemptRecord = {
   tookMs: number;
   nextInMs: number;
   giveUpAfterMs: number;
+  /** How long its server asks not to be called: neither this delivery nor another one is sent. */
+  retryAfterMs?: number;
 };
 
 /**
@@ -144,7 +147,7 @@ export type Backlog = {
   oldestParkedSeconds: number;
 };
 
-type Spent = { partners: number; hosts: number };
+type Spent = { partners: number; hosts: number; endpoints: number };
 
 /** For how long webhooks are kept, from when they were delivered, and given up or parked. */
 export type Retention = { deliveredMs: number; undeliveredMs: number };
@@ -169,11 +172,12 @@ export type Deliveries = {
    */
   release(rowsMax: number): Promise<number>;
   backlog(): Promise<Backlog>;
-  /** How many partners and hosts wait because they have spent their rate. */
+  /** How many partners and hosts have spent their rate, and endpoints that are slowed theirs. */
   spentRates(): Promise<Spent>;
   /**
    * Removes up to `rowsMax` webhooks that have been kept for long enough, a day at least, and
-   * returns how many. One that a sender is still to send stays. Rates of whoever rests go too.
+   * returns how many. One that a sender is still to send stays. Rates of whoever rests go too, and
+   * paces of endpoints that have turned nothing away for a while.
    */
   reap(retention: Retention, rowsMax: number): Promise<number>;
   /**
@@ -246,6 +250,7 @@ export function openDeliveries(
     },
     async reap({ deliveredMs, undeliveredMs }, rowsMax) {
       await database.query(sql.forgetRates);
+      await database.query(sql.forgetPaces);
       const limits = [deliveredMs, undeliveredMs, rowsMax];
       return (await database.query<{ reaped: number }>(sql.reapDeliveries, limits))[0]!.reaped;
     },
@@ -274,6 +279,7 @@ async function recordMany(
     records.map(({ giveUpAfterMs }) => giveUpAfterMs),
     made.map(({ delivery }) => delivery.ordinal),
     disableAfterMs,
+    records.map(({ retryAfterMs }) => retryAfterMs ?? null),
   ]);
   const states = new Map(
     rows.map((row) => [`${row.event_id} ${row.ordinal} ${row.attempt}`, row.state]),

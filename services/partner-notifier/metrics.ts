@@ -21,7 +21,7 @@ export type NotifierMetrics = {
   /** Deliveries whose partner has no open endpoint: nobody tries them. */
   parked: Gauge;
   oldestParkedSeconds: Gauge;
-  /** Partners and target hosts that have spent their rate: their webhooks wait. */
+  /** Partners, hosts and slowed endpoints that have spent their rate: their webhooks wait. */
   ratesSpent: Gauge<'of'>;
   /** Questions to endpoints whether they want webhooks, by what they came to. */
   verifications: Tally<EndpointAnswer['outcome']>;
@@ -88,7 +88,7 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     ),
     ratesSpent: new Gauge({
       name: 'triplock_webhook_rates_spent',
-      help: 'Partners and target hosts at their rate: their webhooks wait, and nobody else’s.',
+      help: 'Partners, hosts and slowed endpoints at their rate: their webhooks wait, and nobody else’s.',
       labelNames: ['of'],
       registers,
     }),

@@ -13,9 +13,10 @@ export function measureBacklog(deliveries: Deliveries, metrics: NotifierMetrics)
     metrics.oldestSeconds.set(oldestSeconds);
     metrics.parked.set(parked);
     metrics.oldestParkedSeconds.set(oldestParkedSeconds);
-    const { partners, hosts } = await deliveries.spentRates();
+    const { partners, hosts, endpoints } = await deliveries.spentRates();
     metrics.ratesSpent.labels('partner').set(partners);
     metrics.ratesSpent.labels('host').set(hosts);
+    metrics.ratesSpent.labels('endpoint').set(endpoints);
     return 0;
   };
 }

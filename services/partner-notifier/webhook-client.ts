@@ -22,7 +22,8 @@ export type WebhookRequest = {
 /** What one attempt came to. Only a 2xx is `delivered`; a redirect is a refusal like any other. */
 export type WebhookOutcome =
   | { outcome: 'delivered'; status: number; answer?: string }
-  | { outcome: 'refused'; status: number }
+  /** Where its server says when to come again: that, and an hour at most. */
+  | { outcome: 'refused'; status: number; retryAfterMs?: number }
   /** It may have arrived all the same. */
   | { outcome: 'unanswered'; error: string }
   /** Nothing was sent, because it must not or cannot be. */
@@ -134,7 +135,13 @@ function post(
         );
       } else {
         readAway(response);
-        resolve({ outcome: isTaken ? 'delivered' : 'refused', status });
+        if (isTaken) return resolve({ outcome: 'delivered', status });
+        const retryAfterMs = retryAfterOf(response, Date.now());
+        resolve({
+          outcome: 'refused',
+          status,
+          ...(retryAfterMs !== undefined && { retryAfterMs }),
+        });
       }
     });
     outgoing.on('error', (error) => resolve(outcomeOf(error)));
@@ -142,6 +149,28 @@ function post(
     outgoing.on('close', () => resolve({ outcome: 'unanswered', error: 'closed unanswered' }));
     outgoing.end(body);
   });
+}
+
+// Statuses that say when to come again (RFC 6585, section 4; RFC 9110, section 15.6.4).
+const saysWhen: readonly (number | undefined)[] = [429, 503];
+const retryAfterMaxMs = 3_600_000;
+const httpDate = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/;
+
+/**
+ * How long a server asks not to be called, from `Retry-After` as RFC 9110, section 10.2.3 has it:
+ * seconds, or a date, of whose three forms the one that is sent today is read. An hour at most;
+ * `undefined` for an answer that does not say it, or in no way that can be read.
+ */
+export function retryAfterOf(
+  { statusCode, headers }: Pick<IncomingMessage, 'statusCode' | 'headers'>,
+  nowMs: number,
+): number | undefined {
+  const text = headers['retry-after'];
+  if (text === undefined || !saysWhen.includes(statusCode)) return undefined;
+  let ms = Number.NaN;
+  if (/^\d+$/.test(text)) ms = Number(text) * 1_000;
+  else if (httpDate.test(text)) ms = Math.max(0, Date.parse(text) - nowMs);
+  return Number.isNaN(ms) ? undefined : Math.min(ms, retryAfterMaxMs);
 }
 
 /** It was not answered in time, or nobody waits for it any more. */

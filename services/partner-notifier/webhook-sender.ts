@@ -213,6 +213,7 @@ async function sendAndRecord(
         ? outcome.againInMs
         : backoffMs(delivery.failedBefore, notifier.retry),
     giveUpAfterMs: notifier.retry.giveUpAfterMs,
+    ...('retryAfterMs' in outcome && { retryAfterMs: outcome.retryAfterMs }),
   });
   await notifier.crashPoints.reached('webhook.recorded');
   reportAttempt(notifier, delivery, { outcome, recorded });

@@ -54,7 +54,9 @@ const setEndpoint: FastifySchema = {
     'Without a verified endpoint nothing is tried: deliveries are `parked` for up to 90 days, and ' +
     'within seconds after it is verified they are sent, with 24 hours of attempts before them. What ' +
     'came while you had no endpoint goes to the oldest that wants it. ' +
-    'Webhooks have a rate per partner and per host of the URL; what is beyond it comes later.',
+    'Webhooks have a rate per partner and per host of the URL; what is beyond it comes later. So it is ' +
+    'at an endpoint that answers 429, 502 or 504, whose rate halves, and until `Retry-After` of a 429 or ' +
+    '503, up to an hour.',
   body: { $ref: 'WebhookEndpointRequest#' },
   response: {
     200: {

@@ -55,6 +55,21 @@ const itsEndpoint = (state: 'deleted' | 'unverified') => `WITH endpoint AS (
   UPDATE webhooks.deliveries SET endpoint_id = endpoint.endpoint_id FROM endpoint
   WHERE event_id = $1`;
 
+/** Has it never been tried, at an endpoint that has turned others away. */
+const untriedAtItsPace = `WITH untried AS (
+    DELETE FROM webhooks.delivery_attempts WHERE event_id = $1
+  ), endpoint AS (
+    INSERT INTO partners.webhook_endpoints (partner_id, url, host, verified_url, verified_at, secrets)
+    VALUES ($2, 'https://example.com', 'example.com', 'https://example.com', now(),
+            '[{"id": "1", "key": "one", "box": ""}]')
+    RETURNING endpoint_id
+  ), pace AS (
+    INSERT INTO notifier.endpoint_paces (endpoint_id, a_second, paused_until, slowed_at)
+    SELECT endpoint_id, 10, '-infinity', now() FROM endpoint
+  )
+  UPDATE webhooks.deliveries SET endpoint_id = endpoint.endpoint_id FROM endpoint
+  WHERE event_id = $1`;
+
 /** An endpoint of a partner of its own that wanted since long ago what came a moment ago. */
 const aWish: Harm = {
   async harm({ system }) {
@@ -144,7 +159,7 @@ const harms: AuditedConsumer['harms'] = {
       aWebhook(state, itsEndpoint('deleted')),
     ),
   ],
-  'delivery-refused': [aWebhook('pending')],
+  'delivery-refused': [aWebhook('pending'), aWebhook('pending', untriedAtItsPace)],
   'delivery-parked': [
     aWebhook('parked'),
     aWebhook('parked', itsEndpoint('unverified')),
@@ -253,6 +268,7 @@ export const audited: AuditedConsumer = {
     'webhooks.deliveries.next_attempt_at': 'a lease or a pause: what is never tried again waits',
     'webhooks.deliveries.lease_*': 'a lease, which ends by itself',
     'notifier.send_rates*': 'who may send how soon: what is never sent waits',
+    'notifier.endpoint_paces*': 'the same of an endpoint that turned something away',
     'webhooks.delivery_attempts.took_ms': 'a duration for people',
     'webhooks.reaped_deliveries.state':
       'whether partners had taken what is removed is known nowhere else',

@@ -27,16 +27,43 @@ END;
 REVOKE EXECUTE ON FUNCTION queues_with FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION queues_with TO triplock_notifier;
 
--- How much of their rates partners and target hosts have spent: until `busy_until` the attempts that were
+-- How much of their rates partners, target hosts and slowed endpoints have spent: until `busy_until` the attempts that were
 -- begun would have lasted, had they come one after the other at that rate (GCRA, ITU-T I.371). A row that
 -- is in the past says what no row says.
 CREATE TABLE send_rates (
-  kind text NOT NULL CHECK (kind IN ('partner', 'host')),
+  kind text NOT NULL CHECK (kind IN ('partner', 'host', 'endpoint')),
   name text NOT NULL,
   busy_until timestamptz NOT NULL,
   PRIMARY KEY (kind, name)
 );
 GRANT SELECT, INSERT, UPDATE (busy_until), DELETE ON send_rates TO triplock_notifier;
+
+-- Endpoints whose servers turn some of what they are sent away, because it is too much: with a 429, a 502,
+-- a 504, or a 503 that says when to come again (Standard Webhooks 1.0, "Delivery success and failure").
+-- Each is sent what it takes, as whoever sends finds out: half as much a second whenever something is
+-- turned away that was begun at this rate, and a tenth more a second while all is taken. It begins by what
+-- was taken of what ended together, the faster the fewer of those were turned away: at ten a second where
+-- most were. An endpoint that has no row is as fast as its partner may be.
+CREATE TABLE endpoint_paces (
+  endpoint_id uuid PRIMARY KEY,
+  a_second float8 NOT NULL CHECK (a_second BETWEEN 0.1 AND 1000000),
+  -- Until then its server asks not to be called.
+  paused_until timestamptz NOT NULL,
+  -- When it was slowed last: what was begun before, and turned away, was begun at another rate.
+  slowed_at timestamptz NOT NULL
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON endpoint_paces TO triplock_notifier;
+
+-- How many attempts may be begun at a moment at an endpoint's pace, of which `busy_until` are spent: after
+-- a rest what it takes in a quarter of a second at once, and one at least.
+CREATE FUNCTION pace_left(pace endpoint_paces, busy_until timestamptz, moment timestamptz)
+RETURNS integer
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN pace.paused_until > moment THEN 0 ELSE floor(
+  -- What is exactly one must not be a little less.
+  0.000001 + pace.a_second * greatest(0, greatest(0.25, 1 / pace.a_second)
+    + extract(epoch FROM moment - greatest(busy_until, moment)))
+) END::integer;
 
 -- How many attempts may be begun at a moment at so many a second, as many at once after a rest.
 CREATE FUNCTION attempts_left(busy_until timestamptz, a_second integer, moment timestamptz)
@@ -57,7 +84,8 @@ $$;
 -- counts to its share, or slots that become free one by one would all go to whoever waits longest, and
 -- that is who does not answer. No partner and no host of an endpoint has more in flight, or begun in a
 -- second, than it may, whoever sends, and of what a partner may have in flight each of its endpoints has
--- an equal part: one that does not answer keeps no slot from its others. A partner beyond its limits
+-- an equal part: one that does not answer keeps no slot from its others. One that turns attempts away is
+-- sent no more than its pace, which its others do not feel. A partner beyond its limits
 -- waits, and those that share its host; nobody else does.
 --
 -- `made` are events to deliver, whose inbox rows commit together with them: to each endpoint of the
@@ -141,16 +169,25 @@ BEGIN
       WHERE state = 'pending' AND lease_owner IS NOT NULL AND next_attempt_at > moment
     ), waiting AS MATERIALIZED (
       SELECT queue.partner_id, queue.endpoint_id, endpoint.host, held.held, held.held_here,
-             limits.may, least(limits.may, limits.share - held.held_here) AS may_here
+             pace.a_second AS paced_at,
+             limits.may, least(limits.may, limits.share - held.held_here, pace.may) AS may_here
       FROM (
         SELECT * FROM queues_with('pending')
         UNION
         SELECT made.partner_id, made.endpoint_id FROM made WHERE is_open
       ) AS queue
       LEFT JOIN LATERAL (
-        SELECT host FROM partners.open_webhook_endpoints AS open
+        SELECT host, updated_at FROM partners.open_webhook_endpoints AS open
         WHERE open.endpoint_id = queue.endpoint_id OFFSET 0
       ) AS endpoint ON true
+      LEFT JOIN LATERAL (
+        SELECT a_second, pace_left(paces, (
+          SELECT busy_until FROM send_rates WHERE kind = 'endpoint' AND name = paces.endpoint_id::text
+        ), moment) AS may
+        FROM endpoint_paces AS paces
+        -- One that was set since may be another server.
+        WHERE paces.endpoint_id = queue.endpoint_id AND slowed_at >= endpoint.updated_at OFFSET 0
+      ) AS pace ON true
       CROSS JOIN LATERAL (
         SELECT count(*)::integer AS held,
                count(*) FILTER (WHERE in_flight.endpoint_id = queue.endpoint_id)::integer AS held_here
@@ -232,6 +269,8 @@ BEGIN
         SELECT 'partner', chosen.partner_id, partner_a_second FROM chosen
         UNION ALL
         SELECT 'host', chosen.host, host_a_second FROM chosen WHERE chosen.host IS NOT NULL
+        UNION ALL
+        SELECT 'endpoint', chosen.endpoint_id::text, paced_at FROM chosen WHERE paced_at IS NOT NULL
       ) AS t (kind, name, a_second)
       GROUP BY kind, name, a_second
       ON CONFLICT (kind, name) DO UPDATE SET
@@ -297,11 +336,15 @@ $$;
 --
 -- An endpoint is told of only when that changes it: at the first attempt that fails, at the first that
 -- is taken again, and from `disable_after` on at each that fails, until one of them has disabled it.
--- What such a one failed to send is parked for it with its own transaction.
+-- What such a one failed to send is parked for it with its own transaction. So it is with its pace
+-- (endpoint_paces): none is written of an endpoint that turns nothing away.
+--
+-- A delivery comes again after its pause, and not before its server asked for it, but at the end of its
+-- time for attempts at the latest.
 CREATE FUNCTION record_attempts(
   made_ids uuid[], made_attempts integer[], outcomes text[], statuses integer[], errors text[],
   took_mss integer[], next_in_mss bigint[], patience_mss bigint[], made_ordinals smallint[],
-  disable_after interval
+  disable_after interval, retry_after_mss bigint[]
 ) RETURNS TABLE (event_id uuid, ordinal smallint, attempt integer, state text)
 LANGUAGE plpgsql
 SET search_path = notifier, pg_temp
@@ -313,14 +356,16 @@ BEGIN
   RETURN QUERY
     WITH made AS MATERIALIZED (
       SELECT t.*, held.ctid AS lies, held.endpoint_id, held.first_attempt_at,
-             now() + next_in_ms * interval '1 millisecond' AS next_at,
-             patience_ms * interval '1 millisecond' AS patience,
+             now() + next_in_ms * interval '1 millisecond' AS backed_off_until,
+             now() + retry_after_ms * interval '1 millisecond' AS asked_off_until,
+             held.first_attempt_at + patience_ms * interval '1 millisecond' AS given_up_at,
              coalesce(endpoint.is_open, false) AS is_open,
              endpoint.endpoint_id IS NULL
                AND held.endpoint_id <> '00000000-0000-0000-0000-000000000000' AS is_deleted
       FROM unnest(made_ids, made_attempts, outcomes, statuses, errors, took_mss, next_in_mss,
-                  patience_mss, made_ordinals)
-           AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms, ordinal)
+                  patience_mss, made_ordinals, retry_after_mss)
+           AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms, ordinal,
+                 retry_after_ms)
       CROSS JOIN LATERAL (
         SELECT deliveries.ctid, deliveries.* FROM webhooks.deliveries
         WHERE deliveries.event_id = t.event_id AND deliveries.ordinal = t.ordinal
@@ -332,14 +377,48 @@ BEGIN
         OFFSET 0
       ) AS endpoint ON true
       WHERE held.attempts = t.attempt AND held.state = 'pending' AND held.lease_owner IS NOT NULL
+    ), came AS MATERIALIZED (
+      SELECT endpoint_id, bool_or(outcome = 'delivered') AS has_taken, bool_or(is_open) AS is_open,
+             count(*) FILTER (WHERE outcome = 'delivered') AS taken,
+             -- When the last of those was begun that were too much; null when none was.
+             max(now() - took_ms * interval '1 millisecond') FILTER (WHERE is_too_much) AS too_much_at,
+             count(*) FILTER (WHERE is_too_much) AS too_much,
+             max(asked_off_until) AS asked_off_until
+      FROM (
+        SELECT *, status IN (429, 502, 504) OR retry_after_ms IS NOT NULL AS is_too_much FROM made
+      ) AS made
+      WHERE outcome <> 'not-sent'
+      GROUP BY endpoint_id
+    ), slowed AS (
+      -- In one order, as whoever records at the same time.
+      INSERT INTO endpoint_paces AS known (endpoint_id, a_second, paused_until, slowed_at)
+      SELECT endpoint_id, greatest(10, taken * least(10, greatest(1, taken::float8 / too_much))),
+             coalesce(asked_off_until, '-infinity'), clock_timestamp()
+      FROM came
+      WHERE too_much_at IS NOT NULL AND is_open
+      ORDER BY endpoint_id
+      ON CONFLICT (endpoint_id) DO UPDATE SET
+        (a_second, slowed_at) = (
+          SELECT CASE WHEN came.too_much_at > known.slowed_at
+                   THEN greatest(0.1, known.a_second / 2) ELSE known.a_second END,
+                 CASE WHEN came.too_much_at > known.slowed_at
+                   THEN excluded.slowed_at ELSE known.slowed_at END
+          FROM came WHERE came.endpoint_id = excluded.endpoint_id
+        ),
+        paused_until = greatest(known.paused_until, excluded.paused_until)
+    ), quickened AS (
+      UPDATE endpoint_paces AS known SET a_second = least(1000000, known.a_second + 0.1 * taken)
+      FROM (
+        SELECT came.endpoint_id, taken FROM came
+        WHERE taken > 0 AND too_much_at IS NULL
+          AND EXISTS (SELECT FROM endpoint_paces AS paces WHERE paces.endpoint_id = came.endpoint_id OFFSET 0)
+        ORDER BY came.endpoint_id
+        OFFSET 0
+      ) AS well
+      WHERE known.endpoint_id = well.endpoint_id
     ), changed AS (
       SELECT came.endpoint_id, has_taken
-      FROM (
-        SELECT endpoint_id, bool_or(outcome = 'delivered') AS has_taken, bool_or(is_open) AS is_open
-        FROM made
-        WHERE outcome <> 'not-sent'
-        GROUP BY endpoint_id
-      ) AS came
+      FROM came
       LEFT JOIN LATERAL (
         SELECT failing_since FROM partners.failing_webhook_endpoints AS failing
         WHERE failing.endpoint_id = came.endpoint_id OFFSET 0
@@ -367,7 +446,7 @@ BEGIN
         WHEN is_deleted THEN 'canceled'
         WHEN NOT is_open OR disabled.endpoint_id IS NOT NULL THEN 'parked'
         WHEN outcome = 'not-sent' THEN 'pending'
-        WHEN next_at > first_attempt_at + patience THEN 'failed'
+        WHEN backed_off_until > given_up_at THEN 'failed'
         ELSE 'pending'
       END AS end_state
       FROM made
@@ -376,7 +455,11 @@ BEGIN
       UPDATE webhooks.deliveries SET
         state = end_state,
         finished_at = CASE WHEN end_state IN ('delivered', 'failed', 'canceled') THEN now() END,
-        next_attempt_at = CASE WHEN end_state = 'parked' THEN now() ELSE next_at END,
+        next_attempt_at = CASE
+          WHEN end_state = 'parked' THEN now()
+          WHEN asked_off_until IS NULL THEN backed_off_until
+          ELSE greatest(backed_off_until, least(asked_off_until, given_up_at))
+        END,
         first_attempt_at = CASE WHEN outcome <> 'not-sent' THEN deliveries.first_attempt_at END,
         lease_owner = NULL,
         last_outcome = CASE WHEN outcome = 'not-sent' THEN last_outcome ELSE outcome END,
@@ -399,8 +482,10 @@ BEGIN
     FROM recorded;
 END
 $$;
-REVOKE EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries, record_attempts FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION attempts_left, lock_leases, lease_deliveries, record_attempts TO triplock_notifier;
+REVOKE EXECUTE ON FUNCTION attempts_left, pace_left, lock_leases, lease_deliveries, record_attempts
+FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION attempts_left, pace_left, lock_leases, lease_deliveries, record_attempts
+TO triplock_notifier;
 
 -- A sender makes deliveries and sets what its attempt came to, and the endpoint of what was made when
 -- its partner had none. What a webhook says, to whom and under which id was fixed when the delivery was

@@ -29,7 +29,7 @@ import { askEndpoints } from '../endpoint-verification.ts';
 import { notifierMetrics } from '../metrics.ts';
 import { releaseDeliveries } from '../upkeep.ts';
 import { createSendWebhook } from '../webhook-client.ts';
-import { createSender, type SendLimits } from '../webhook-sender.ts';
+import { createSender, type RetryLimits, type SendLimits } from '../webhook-sender.ts';
 
 export const anHour = 3_600_000;
 const dayMs = 24 * anHour;
@@ -189,6 +189,7 @@ export async function aNotifier(
     crashPoints,
     metrics,
     giveUpAfter: (ms: number) => void (notifier.retry = { ...retryAtOnce, giveUpAfterMs: ms }),
+    retryBy: (retry: RetryLimits) => void (notifier.retry = retry),
     endpoint: (id: string, url: string) => seedEndpoint(store.open(), id, url),
     /** Has an event come, of which `by` sends at once what there is room for; else it is due. */
     async notify(partner: string, by: WhoSends = noRoom) {

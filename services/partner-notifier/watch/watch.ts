@@ -172,7 +172,7 @@ export const watch = {
     [
       'triplock_webhook_rates_spent',
       'of',
-      'Partners and target hosts at their rate: their webhooks wait, and nobody else’s.',
+      'Partners, hosts and slowed endpoints at their rate: their webhooks wait, and nobody else’s.',
     ],
     [
       'triplock_webhooks_overtaken_total',

@@ -30,8 +30,9 @@ $$;
 -- An endpoint fails while a delivery is pending of which an attempt was recorded since it was made or
 -- asked for, and of which the next one is not long overdue: that is the partner's server's doing and
 -- not that of a sender that stands still. All that is pending to such an endpoint waits behind that
--- delivery, because its slots are the endpoint's own. What waits for one that was deleted is the
--- notifier's to cancel.
+-- delivery, because its slots are the endpoint's own. So it waits where its server turned attempts away
+-- a while ago, or asks not to be called: it is sent what it takes. What waits for one that was deleted is
+-- the notifier's to cancel.
 CREATE VIEW waiting_deliveries AS
 WITH failing AS MATERIALIZED (
   SELECT DISTINCT partner_id, endpoint_id
@@ -47,6 +48,11 @@ WITH failing AS MATERIALIZED (
       SELECT FROM partners.deleted_webhook_endpoints AS deleted
       WHERE deleted.endpoint_id = deliveries.endpoint_id
     )
+  UNION
+  SELECT live.partner_id, live.endpoint_id
+  FROM notifier.endpoint_paces
+  JOIN partners.live_webhook_endpoints AS live USING (endpoint_id)
+  WHERE greatest(slowed_at, paused_until) > now() - interval '10 minutes'
 )
 SELECT event_id, ordinal, partner_id, body, 'refused' AS because,
        coalesce(first_attempt_at, next_attempt_at) AS since
