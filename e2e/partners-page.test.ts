@@ -124,6 +124,11 @@ test('every snippet of the page for partners does what the page says, in each la
         return answer?.status === 200 && (await answer.text());
       };
       assert.equal(await eventually(answers, { withinMs: 60_000, what: 'its server' }), token);
+      // Nobody answered when the page set it.
+      const path = '/v1/webhook-endpoint';
+      const shown = async () => JSON.parse((await send({ path })).body) as Record<string, unknown>;
+      await send({ method: 'PUT', path, body: { url: (await shown())['url'] } });
+      await eventually(async () => (await shown())['status'] === 'verified');
 
       const paid = await send({
         method: 'POST',

@@ -183,6 +183,18 @@ test('who follows the arrivals misses none when its connection is closed under a
   assert.ok(closed > 0);
 });
 
+test('a question that is signed is answered with its token, and is no webhook that came', async (context) => {
+  const { url, signed, received, arrived } = await aCatcher(context);
+  const question = JSON.stringify({ type: 'endpoint.verification', data: { token: 'echo-me' } });
+  const ask = (headers: Record<string, string>) =>
+    fetch(`${url}/hooks/acme`, { method: 'POST', body: question, headers });
+  const answer = await ask(signed('question-1', question));
+  assert.deepEqual([answer.status, await answer.json()], [200, { token: 'echo-me' }]);
+  assert.deepEqual([await received(), (await arrived(0)).last], [[], 0]);
+  const forged = await ask(signed('question-2', body));
+  assert.deepEqual([forged.status, await forged.text()], [401, '']);
+});
+
 test('how a partner answers is ordered by whoever has the token of the home, and no page elsewhere may look', async (context) => {
   const { url, send, received } = await aCatcher(context);
   const order = { method: 'POST', path: '/behaviour?partner=acme&status=503&times=9' };

@@ -54,7 +54,8 @@ async function answer(catcher: CatcherState, request: IncomingMessage): Promise<
   if (request.method === 'POST' && partner !== undefined) {
     const body = (await bodyWithin(request, bodyBytesMax))?.toString('utf8');
     if (body === undefined) return { status: 413 };
-    return { status: receiveWebhook(catcher, { partner, headers: request.headers, body }) };
+    const { status, token } = receiveWebhook(catcher, { partner, headers: request.headers, body });
+    return { status, ...(token !== undefined && { body: { token } }) };
   }
   // What partners were told is not for pages elsewhere, and what they answer for nobody else.
   const isControl = request.method === 'POST';

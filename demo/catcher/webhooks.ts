@@ -19,18 +19,24 @@ type HookRequest = {
   body: string;
 };
 
+type HookAnswer = { status: number; token?: unknown };
+
 /**
  * What a partner does with a webhook, as the Standard Webhooks guide says: verify the signature
- * over the raw body, know a copy by its `webhook-id`, answer 2xx. Returns the status to answer.
+ * over the raw body, know a copy by its `webhook-id`, answer 2xx. Returns the status to answer, and
+ * the token that a question is answered with, which is no webhook to look at afterwards.
  */
-export function receiveWebhook(catcher: CatcherState, request: HookRequest): number {
+export function receiveWebhook(catcher: CatcherState, request: HookRequest): HookAnswer {
   const { partner, headers } = request;
   const secret = catcher.secrets.get(partner);
-  if (secret === undefined) return 404;
+  if (secret === undefined) return { status: 404 };
   const id = headers['webhook-id'];
   const body = readBody(request.body);
-  if (typeof id !== 'string' || body === undefined) return 400;
+  if (typeof id !== 'string' || body === undefined) return { status: 400 };
   const verified = isVerified(secret, request);
+  if (verified && body.type === 'endpoint.verification') {
+    return { status: 200, token: body.data.token };
+  }
   const ordered = verified ? catcher.behaviour.next(partner) : 401;
   const status = ordered ?? 204;
   const taken = status >= 200 && status < 300;
@@ -38,7 +44,7 @@ export function receiveWebhook(catcher: CatcherState, request: HookRequest): num
   catcher.caught.add({ partner, id, verified, taken, body, at });
   // Before the answer: what the notifier has noted as delivered is in the list.
   catcher.arrivals.add({ partner, id, verified, body: request.body, at });
-  return status;
+  return { status };
 }
 
 function isVerified(secret: string, { headers, body }: HookRequest): boolean {
@@ -62,7 +68,7 @@ function readBody(text: string): WebhookBody | undefined {
 }
 
 /** The body of a webhook, as far as the catcher looks into it. */
-type WebhookBody = { type?: unknown; data: { id?: unknown } };
+type WebhookBody = { type?: unknown; data: { id?: unknown; token?: unknown } };
 
 /** A request that came to a partner's endpoint. */
 type Arrival = {

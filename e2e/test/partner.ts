@@ -204,6 +204,11 @@ type ReceiverAnswer = { status: number; headers?: Record<string, string>; body?:
 /** A partner's own server for webhooks. */
 export type WebhookReceiver = {
   url: string;
+  /**
+   * Whether it answers that it wants webhooks, as any partner's server has to; from now on, true
+   * unless told. What it was asked is then not among what it received.
+   */
+  wantsWebhooks: boolean;
   /** From now on; 204 unless told. It may depend on how many came by now. */
   answer: ReceiverAnswer | ((received: number, webhook: ReceivedWebhook) => ReceiverAnswer);
   received: ReceivedWebhook[];
@@ -227,6 +232,8 @@ export async function openWebhookReceiver(machine = loopback): Promise<WebhookRe
         signatures: header('webhook-signature').split(' '),
         body,
       };
+      const token = receiver.wantsWebhooks && tokenIn(body);
+      if (token) return response.end(token);
       received.push(webhook);
       const { answer } = receiver;
       const {
@@ -234,12 +241,13 @@ export async function openWebhookReceiver(machine = loopback): Promise<WebhookRe
         headers,
         body: told,
       } = typeof answer === 'function' ? answer(received.length, webhook) : answer;
-      response.writeHead(status, headers).end(told);
+      return response.writeHead(status, headers).end(told);
     });
   });
   server.listen(0, machine === loopback ? loopback : '0.0.0.0');
   await once(server, 'listening');
   const receiver: WebhookReceiver = {
+    wantsWebhooks: true,
     answer: { status: 204 },
     url: `http://${machine}:${(server.address() as AddressInfo).port}/hooks`,
     received,
@@ -250,6 +258,12 @@ export async function openWebhookReceiver(machine = loopback): Promise<WebhookRe
     },
   };
   return receiver;
+}
+
+/** The token of an `endpoint.verification`; `undefined` for another webhook. */
+function tokenIn(body: string): string | undefined {
+  const { type, data } = JSON.parse(body) as { type: string; data: { token?: string } };
+  return type === 'endpoint.verification' ? data.token : undefined;
 }
 
 /**

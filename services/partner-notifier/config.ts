@@ -41,12 +41,12 @@ export const settings = {
   WEBHOOKS_PER_PARTNER_PER_SECOND: withDefault(aSecond, 2_000),
   WEBHOOKS_PER_HOST_PER_SECOND: withDefault(aSecond, 4_000),
   /**
-   * Whether an endpoint has to prove that it wants webhooks before it gets any; by default, in
-   * production alone, which allows nothing else.
+   * Whether an endpoint has to prove that it wants webhooks before it gets any. Production allows
+   * nothing else.
    */
   WEBHOOK_VERIFICATION: refusedInProduction(
-    withDefault(oneOf(['required', 'off']), undefined),
-    (policy = 'required') =>
+    withDefault(oneOf(['required', 'off']), 'required'),
+    (policy) =>
       policy === 'required' ? undefined : 'partners could aim webhooks at any server: unset it',
   ),
   /** Where webhooks may go; by default, what the mode allows. Production allows `public` alone. */

@@ -7,11 +7,6 @@ import { disableIfGone, type Notifier } from './webhook-sender.ts';
 /** Whether an endpoint has to prove that it wants webhooks. */
 type VerificationPolicy = 'required' | 'off';
 
-/** The policy of a service's mode: only a demo and a test take any URL that a partner sets. */
-export function verificationPolicyOf(mode: 'production' | 'demo' | 'test'): VerificationPolicy {
-  return mode === 'production' ? 'required' : 'off';
-}
-
 /** How endpoints are verified. `stopping` ends the questions that are under way. */
 type Verification = { policy: VerificationPolicy; stopping: AbortSignal };
 

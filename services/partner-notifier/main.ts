@@ -14,7 +14,7 @@ import {
 } from '@triplock/runtime';
 import { readConfig, type Config } from './config.ts';
 import { notifyPartners, openDeliveries, type SendRates } from './deliveries.ts';
-import { askEndpoints, verificationPolicyOf } from './endpoint-verification.ts';
+import { askEndpoints } from './endpoint-verification.ts';
 import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
 import { measureBacklog, reapDeliveries, reapSettings, releaseDeliveries } from './upkeep.ts';
@@ -127,8 +127,7 @@ function followEndpoints(
 ): void {
   const { logger, onClose } = service;
   const stopping = new AbortController();
-  const policy = config.WEBHOOK_VERIFICATION ?? verificationPolicyOf(config.TRIPLOCK_MODE);
-  const verification = { policy, stopping: stopping.signal };
+  const verification = { policy: config.WEBHOOK_VERIFICATION, stopping: stopping.signal };
   const rests = {
     idleMs: (idleBefore: number) => backoffMs(idleBefore, lookRests),
     apartMs: looksApartMs,

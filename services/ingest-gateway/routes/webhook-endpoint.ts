@@ -50,7 +50,7 @@ const setEndpoint: FastifySchema = {
     'body is `{ "token": "…" }` or the token as text, and nothing else, in at most 4 KiB. Another ' +
     'answer, a redirect too, counts as none; it is asked again, each time with another token, after ' +
     'pauses from 30 seconds to an hour for about a day, and anew whenever you set the endpoint, ' +
-    'which may be the same URL. A demo asks nobody.\n\n' +
+    'which may be the same URL.\n\n' +
     'Without a verified endpoint nothing is tried: deliveries are `parked` for up to 90 days, and ' +
     'within seconds after it is verified they are sent, with 24 hours of attempts before them. What ' +
     'came while you had no endpoint goes to the oldest that wants it. ' +
