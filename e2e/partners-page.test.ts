@@ -79,6 +79,17 @@ function signed(secret: string, body: string, secondsAgo = 0): Record<string, st
   return { 'webhook-id': 'msg', 'webhook-timestamp': at, 'webhook-signature': `v1,AAAA v1,${mac}` };
 }
 
+test('the line of the page for a demo shows the secret of its partner', () => {
+  const [line, ...more] = snippets('sh');
+  assert.deepEqual(more, []);
+  const here = line!.replace('--json', `--json --home ${home}`);
+  assert.notEqual(here, line);
+  const script = `${here}\nprintf %s "$WEBHOOK_SECRET"`;
+  const printed = execFileSync('bash', ['-euo', 'pipefail', '-c', script]).toString();
+  const { webhookSecret } = setup.system.partners.find(({ id }) => id === 'acme')!;
+  assert.equal(printed, webhookSecret);
+});
+
 test('every snippet of the page for partners does what the page says, in each language of this machine', async (t) => {
   const port = await freePort();
   const { printed, secret, send } = await followPage(
