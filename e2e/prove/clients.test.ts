@@ -28,7 +28,7 @@ test('clients are chosen by one list, short ones without Go and Maven, and an un
     'schemathesis',
   ]);
   assert.deepEqual(choose('java', true), ['java']);
-  assert.throws(() => choose('rust'), UsageError);
+  assert.throws(() => choose('cobol'), UsageError);
 });
 
 test('each client has a program of its own, and its generator a pinned version', () => {
@@ -37,7 +37,7 @@ test('each client has a program of its own, and its generator a pinned version',
   const given = { outcome: 'found', version: '7.26.0', java: 'java', command: [] } as const;
   for (const { by } of Object.values(clients)) assert.match(by(given), /^[\w-]+ \d+\.\d+\.\d+$/);
   for (const name of all) {
-    const programs = ['pay.py', 'pay.mts', 'main.go', 'Pay.java', 'hooks.py'];
+    const programs = ['pay.py', 'pay.mts', 'main.go', 'Pay.java', 'hooks.py', 'src/main.rs'];
     assert.ok(
       programs.some((file) => existsSync(`${folder}/${name}/${file}`)),
       name,

@@ -42,7 +42,7 @@ type ProvenClient = { client: ClientName; by: string; seconds: number; failed?: 
 type Invocation = { terminal: Terminal; signal: AbortSignal };
 
 /** Programs that are taken from PATH, and the generator that is fetched. */
-type Tool = 'go' | 'mvn' | 'npm' | 'python3' | 'openapi-generator';
+type Tool = 'cargo' | 'go' | 'mvn' | 'npm' | 'python3' | 'openapi-generator';
 
 /** Where a client is generated, compiled and run: a folder of its own with our sources in it. */
 type Site = {
@@ -176,6 +176,15 @@ export const clients = {
       return compileTypeScript(site);
     },
   },
+  // No generator: HTTP by hand, for the library that verifies webhooks.
+  rust: {
+    tools: ['cargo'],
+    by: pinnedIn('rust/Cargo.toml', 'standardwebhooks', /^standardwebhooks = "=([\d.]+)"/m),
+    build: async ({ run }) => {
+      await run('cargo', 'build', '--quiet', '--locked', '--target-dir', 'target');
+      return { words: ['target/debug/pay'] };
+    },
+  },
   // No client, but whatever any of them may send, and what none should.
   schemathesis: {
     tools: ['python3'],
@@ -193,7 +202,7 @@ export type ClientName = keyof typeof clients;
 
 const names = Object.keys(clients) as ClientName[];
 
-/** Those that need no compiler of Go or Java beside the parts of the system. */
+/** Those that need no compiler of Go, Java or Rust beside the parts of the system. */
 const shortTools: readonly Tool[] = ['npm', 'python3', 'openapi-generator'];
 
 /**
@@ -299,6 +308,8 @@ export function whyNotTried(
 
 /** What a program says of its version, and the oldest that will do. */
 const oldest = {
+  // The first that knows the edition of our program.
+  cargo: { words: ['--version'], form: /^cargo (\d+)\.(\d+)/, version: [1, 85] },
   // The first whose modules name the tools that they need.
   go: { words: ['version'], form: /go(\d+)\.(\d+)/, version: [1, 24] },
   mvn: { words: ['--version'], form: /Apache Maven (\d+)\.(\d+)/, version: [3, 6] },
@@ -418,17 +429,24 @@ async function seenFromOutside(system: Endpoints, key: string): Promise<string[]
   return [`the gateway has payments and refunds of ${JSON.stringify(seen)}`];
 }
 
-/** Where clients fetch what came to their partner's server, headers and bytes as they came. */
+/**
+ * Where clients fetch what came to their partner's server, headers and bytes as they came: signed
+ * by two secrets, because they rotate, of which the clients know the older. Each library of
+ * Standard Webhooks has to look at both signatures, and the older secret's is the second.
+ */
 type Webhooks = { url: string; secret: string; close(): Promise<void> };
 
 async function openWebhooks(system: Endpoints): Promise<Webhooks> {
   const receiver = await openWebhookReceiver(thisMachineFor(home));
   const body = { url: receiver.url, enabled_events: ['payment.succeeded'] };
   const path = '/v1/webhook-endpoints';
-  const key = newKey('clients');
-  const made = await partner(system, 'acme').send({ method: 'POST', path, key, body });
+  const acme = partner(system, 'acme');
+  const made = await acme.send({ method: 'POST', path, key: newKey('clients'), body });
   if (made.status !== 201) throw new Error(`an endpoint for webhooks got ${made.body}`);
-  const { secret } = JSON.parse(made.body) as { secret: string };
+  const { id, secret } = JSON.parse(made.body) as { id: string; secret: string };
+  const rotation = { method: 'POST', path: `${path}/${id}/secrets`, key: newKey('rotation') };
+  const rotated = await acme.send(rotation);
+  if (rotated.status !== 201) throw new Error(`rotating its secret got ${rotated.body}`);
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url!, 'http://127.0.0.1');
     const found = eventually(async () => paymentIn(receiver, pathname.slice(1)), {
@@ -439,6 +457,7 @@ async function openWebhooks(system: Endpoints): Promise<Webhooks> {
       ({ id, timestamp, signatures, body: bytes }) => {
         response.setHeader('webhook-id', id);
         response.setHeader('webhook-timestamp', timestamp);
+        if (signatures.length !== 2) response.statusCode = 500;
         response.setHeader('webhook-signature', signatures.join(' '));
         response.end(bytes);
       },

@@ -47,7 +47,7 @@ public class Pay {
             .getId();
     Refund refund = refunds.readRefund(refundId, WAITING);
     List<Map<String, Object>> listed =
-        payments.listPayments(10L, null, null, key).getData().stream()
+        payments.listPayments(10L, null, null, key, null, null).getData().stream()
             .map(
                 each ->
                     Map.<String, Object>of(
