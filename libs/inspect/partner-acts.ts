@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { type PartnerActor, type PartnerRegistry, rotateSecretAs } from '@triplock/partners';
+import { keyScopes, type KeyScope } from '@triplock/contracts';
+import {
+  type KeyWishes,
+  type PartnerActor,
+  type PartnerRegistry,
+  rotateSecretAs,
+} from '@triplock/partners';
 import {
   type CardNumbersIn,
   type EndpointId,
@@ -49,10 +55,17 @@ export function addPartner(id: PartnerId) {
   };
 }
 
+/** @throws UsageError when the word is no scope of a key. */
+export function keyScopeOf(word: string): KeyScope {
+  const scope = keyScopes.find((each) => each === word);
+  if (scope !== undefined) return scope;
+  throw new UsageError(`a key's scope is one of ${keyScopes.join(', ')}, not '${word}'`);
+}
+
 /** Makes one more key. */
-export function rotateKey(id: PartnerId) {
+export function rotateKey(id: PartnerId, wishes: KeyWishes = {}) {
   return async (registry: PartnerRegistry, { actor }: PartnerWork): Promise<PartnerActDone> => {
-    const added = await registry.addKey(id, actor());
+    const added = await registry.addKey(id, actor(), wishes);
     if (added.outcome === 'no-partner') {
       throw new CommandError(`there is no partner ${id}: npm run partners -- list shows all`);
     }

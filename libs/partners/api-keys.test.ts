@@ -8,7 +8,7 @@ import {
   type FindKey,
 } from './api-keys.ts';
 
-const acme = { outcome: 'authenticated', partnerId: 'acme', cardNumbersIn: [] };
+const acme = { outcome: 'authenticated', partnerId: 'acme', cardNumbersIn: [], scope: 'full' };
 const refused = { outcome: 'refused' };
 
 /** A store whose answer, outage and clock the test sets. */
@@ -22,7 +22,7 @@ function aStore(partnerId: string | undefined) {
   const find: FindKey = async () => {
     store.asked += 1;
     if (store.isUnreachable) throw new Error('connect ECONNREFUSED');
-    return store.holder && { partnerId: store.holder, cardNumbersIn: [] };
+    return store.holder && { partnerId: store.holder, cardNumbersIn: [], scope: 'full' };
   };
   const authenticator = createAuthenticator(find, () => store.nowMs);
   return { store, authenticator, authenticate: () => authenticator.authenticate('tl_acme_key') };
@@ -90,7 +90,11 @@ test('a store that is unreachable is asked once a second for each known key', as
 test('a store that hangs delays a known key by half a second at most', async () => {
   const hanging = Promise.withResolvers<undefined>();
   let nowMs = 0;
-  let find: FindKey = async () => ({ partnerId: 'acme' as PartnerId, cardNumbersIn: [] });
+  let find: FindKey = async () => ({
+    partnerId: 'acme' as PartnerId,
+    cardNumbersIn: [],
+    scope: 'full',
+  });
   const authenticator = createAuthenticator(
     (hash) => find(hash),
     () => nowMs,

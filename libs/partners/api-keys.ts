@@ -1,4 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
+import type { KeyScope } from '@triplock/contracts';
 import type { CardNumbersIn, PartnerId } from '@triplock/payments';
 import { withDeadline } from '@triplock/runtime';
 
@@ -7,6 +8,8 @@ export type KeyHolder = {
   partnerId: PartnerId;
   /** Where what it sends may look like the numbers of payment cards. */
   cardNumbersIn: CardNumbersIn;
+  /** What the key is for. */
+  scope: KeyScope;
 };
 
 /** What an API key proves. */

@@ -9,7 +9,7 @@ import { openWebhookEndpoints, rotateSecretAs } from './webhook-endpoints.ts';
 import { parseWebhookKeys } from './webhook-secrets.ts';
 
 const acme = 'acme' as PartnerId;
-const good = { outcome: 'authenticated', partnerId: acme, cardNumbersIn: [] };
+const good = { outcome: 'authenticated', partnerId: acme, cardNumbersIn: [], scope: 'full' };
 const ada = { by: 'ada', why: 'a test' };
 const refused = { outcome: 'refused' };
 
@@ -62,6 +62,20 @@ test('a new key is good at once, and the old one until it is revoked', async (co
   const [old, now] = (await registry.list())[0]!.keys;
   assert.ok(old!.revokedAt instanceof Date);
   assert.equal(now!.revokedAt, null);
+});
+
+test('a new key is for everything, or for what it was made for', async (context) => {
+  const { registry, authenticate } = await aRegistry(context);
+  await registry.add(acme, ada);
+  for (const scope of ['read', 'pay', 'full'] as const) {
+    const key = await added(registry.addKey(acme, ada, { scope }));
+    assert.deepEqual(await authenticate(key), { ...good, scope });
+  }
+  const [{ keys } = assert.fail()] = await registry.list();
+  assert.deepEqual(
+    keys.map(({ scope }) => scope),
+    ['full', 'read', 'pay', 'full'],
+  );
 });
 
 test('a key is revoked only when it alone is named', async (context) => {

@@ -1,3 +1,4 @@
+import type { KeyScope } from '@triplock/contracts';
 import type { CardNumbersIn, EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { apiKeyPrefix, generateApiKey, hashApiKey } from './api-keys.ts';
@@ -21,10 +22,14 @@ const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
 export type ListedKey = {
   /** The beginning of the key; null for one that was made before beginnings were kept. */
   prefix: string | null;
+  scope: KeyScope;
   createdAt: Date;
   /** Null while it is good. */
   revokedAt: Date | null;
 };
+
+/** What is asked of a new key. */
+export type KeyWishes = { scope?: KeyScope };
 
 /** A partner and its keys, the oldest first. */
 export type ListedPartner = { id: PartnerId; cardNumbersIn: CardNumbersIn; keys: ListedKey[] };
@@ -55,12 +60,13 @@ export type PartnerRegistry = {
     actor: PartnerActor,
   ): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'exists' }>;
   /**
-   * Gives a partner one more key, good at once. The others go on, so that the partner may change
-   * over at any time before they are revoked.
+   * Gives a partner one more key, good at once, for everything unless another scope is named. The
+   * others go on, so that the partner may change over at any time before they are revoked.
    */
   addKey(
     id: PartnerId,
     actor: PartnerActor,
+    wishes?: KeyWishes,
   ): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'no-partner' }>;
   /**
    * Revokes the key that begins so, or that is the whole text. Gateways know of it within 5 s.
@@ -88,15 +94,25 @@ export type PartnerRegistry = {
   resealSecrets(keys: WebhookKeys, actor: PartnerActor): Promise<Resealed>;
 };
 
-type KeyRow = { prefix: string | null; created_at: string; revoked_at: string | null };
+type KeyRow = {
+  prefix: string | null;
+  scope: KeyScope;
+  created_at: string;
+  revoked_at: string | null;
+};
 type PartnerRow = { id: PartnerId; card_numbers_in: CardNumbersIn; keys: KeyRow[] };
 
 /** Partners in PostgreSQL, for a role that may write them. */
 export function openPartnerRegistry(database: Database): PartnerRegistry {
   /** The new key, or undefined when the statement wrote none. */
-  const makeKey = async (statement: string, id: PartnerId, { by, why }: PartnerActor) => {
+  const makeKey = async (
+    statement: string,
+    id: PartnerId,
+    { by, why }: PartnerActor,
+    more: readonly unknown[] = [],
+  ) => {
     const apiKey = generateApiKey(id);
-    const parameters = [id, hashApiKey(apiKey), apiKeyPrefix(apiKey), by, why];
+    const parameters = [id, hashApiKey(apiKey), apiKeyPrefix(apiKey), by, why, ...more];
     const rows = await database.query(statement, parameters);
     return rows.length === 0 ? undefined : apiKey;
   };
@@ -109,8 +125,8 @@ export function openPartnerRegistry(database: Database): PartnerRegistry {
       const apiKey = await makeKey(sql.addPartner, id, actor);
       return apiKey === undefined ? { outcome: 'exists' } : { outcome: 'added', apiKey };
     },
-    async addKey(id, actor) {
-      const apiKey = await makeKey(sql.addApiKey, id, actor);
+    async addKey(id, actor, { scope = 'full' } = {}) {
+      const apiKey = await makeKey(sql.addApiKey, id, actor, [scope]);
       return apiKey === undefined ? { outcome: 'no-partner' } : { outcome: 'added', apiKey };
     },
     async revokeKey(id, beginning, { by, why }) {
@@ -174,8 +190,9 @@ function fromRow({ id, card_numbers_in, keys }: PartnerRow): ListedPartner {
   return {
     id,
     cardNumbersIn: card_numbers_in,
-    keys: keys.map(({ prefix, created_at: createdAt, revoked_at: revokedAt }) => ({
+    keys: keys.map(({ prefix, scope, created_at: createdAt, revoked_at: revokedAt }) => ({
       prefix,
+      scope,
       createdAt: new Date(createdAt),
       revokedAt: revokedAt === null ? null : new Date(revokedAt),
     })),

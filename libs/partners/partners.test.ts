@@ -39,6 +39,7 @@ test('the gateway knows a partner by its key and never sees a webhook secret', a
   assert.deepEqual(await partners.authenticate(seed.apiKey), {
     outcome: 'authenticated',
     cardNumbersIn: [],
+    scope: 'full',
     partnerId: 'acme',
   });
   assert.deepEqual(await partners.authenticate(generateApiKey(acme)), { outcome: 'refused' });

@@ -1,3 +1,4 @@
+import type { KeyScope } from '@triplock/contracts';
 import type { CardNumbersIn, EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { inBatches } from '@triplock/runtime';
@@ -121,7 +122,12 @@ type QuestionRow = {
 };
 type Verified = { verified: boolean };
 type Disabled = { disabled: boolean };
-type KeyRow = { sha256: Buffer; partner_id: PartnerId; card_numbers_in: CardNumbersIn };
+type KeyRow = {
+  sha256: Buffer;
+  partner_id: PartnerId;
+  card_numbers_in: CardNumbersIn;
+  scope: KeyScope;
+};
 
 /** The statements of webhook-endpoints.sql and webhook-deliveries.sql notify it. */
 const webhooksChannel = 'triplock_webhooks';
@@ -150,8 +156,8 @@ export function openPartners(
   const find = inBatches(async (hashes: readonly Buffer[]) => {
     const rows = await database.query<KeyRow>(sql.findApiKeys, [hashes]);
     const known = new Map(
-      rows.map(({ sha256, partner_id: partnerId, card_numbers_in: cardNumbersIn }) => {
-        return [sha256.toString('base64'), { partnerId, cardNumbersIn }];
+      rows.map(({ sha256, partner_id: partnerId, card_numbers_in: cardNumbersIn, scope }) => {
+        return [sha256.toString('base64'), { partnerId, cardNumbersIn, scope }];
       }),
     );
     return hashes.map((hash) => known.get(hash.toString('base64')));

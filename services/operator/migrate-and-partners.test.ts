@@ -123,6 +123,22 @@ test('partners of a system elsewhere are managed by its database', async (t) => 
   assert.deepEqual(more, []);
 });
 
+test('a key is made for less than everything where that is said', async (t) => {
+  const store = await createTestDatabase(t);
+  const run = (...words: string[]) =>
+    runOperator(['partners', ...words], { PARTNERS_DATABASE_URL: store.url('triplock_partners') });
+  await run('add', 'acme');
+  assert.equal((await run('rotate-key', 'acme', '--scope', 'read')).code, 0);
+  assert.match((await run('list')).stdout, /^acme\n {2}\S+ +full .*good\n {2}\S+ +read .*good\n$/);
+  for (const words of [
+    ['rotate-key', 'acme', '--scope', 'write'],
+    ['add', 'globex', '--scope', 'read'],
+  ]) {
+    const { code, stderr } = await run(...words);
+    assert.equal(code, 2, stderr);
+  }
+});
+
 test('what looks like card numbers is allowed to one partner as an act, with who and why', async (t) => {
   const store = await createTestDatabase(t);
   const run = (...words: string[]) =>

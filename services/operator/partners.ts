@@ -15,6 +15,7 @@ import {
   type PartnerWork,
   operatorFor,
   endpointIdOf,
+  keyScopeOf,
 } from '@triplock/inspect';
 import {
   CommandError,
@@ -24,7 +25,12 @@ import {
   isMissing,
   UsageError,
 } from '@triplock/command';
-import { openPartnerRegistry, type ListedPartner, type PartnerRegistry } from '@triplock/partners';
+import {
+  openPartnerRegistry,
+  type KeyWishes,
+  type ListedPartner,
+  type PartnerRegistry,
+} from '@triplock/partners';
 import {
   cardNumberFields,
   cardNumbersEverywhere,
@@ -37,15 +43,16 @@ const help = `
 npm run partners -- list
 npm run partners -- log [ID]
 npm run partners -- add ID
-npm run partners -- rotate-key ID
+npm run partners -- rotate-key ID [--scope full|read|pay]
 npm run partners -- revoke-key ID KEYPREFIX
 npm run partners -- card-numbers ID allowed|refused|FIELD[,FIELD]
 npm run partners -- rotate-secret ID ENDPOINT [--again]
 npm run partners -- reseal-secrets
 
 Manages the partners of a running system, their API keys and webhook secrets. A key is stored as a hash and shown
-once, when it is made. rotate-key makes a new one, valid at once, beside the others; revoke-key
-ends the one that begins with KEYPREFIX, within 5 s. card-numbers says whether what a partner sends
+once, when it is made. rotate-key makes a new one, valid at once, beside the others: for everything,
+or with --scope read for every GET, with --scope pay for payments and what follows them alone;
+revoke-key ends the one that begins with KEYPREFIX, within 5 s. card-numbers says whether what a partner sends
 may look like the numbers of payment cards, which else is a 400: everywhere, nowhere, or in some of
 idempotency-key, reference, description, reason, metadata and single values of it as metadata.NAME;
 allow it only where it is certain that none is one, since it is kept and passed on; gateways know
@@ -58,6 +65,7 @@ done, 2 when the system is not up.
 
   --by NAME      who you are; the user of this machine outside production
   --reason TEXT  why; production wants it
+  --scope SCOPE  of rotate-key: what the new key is for
   --home DIR   the instance on this machine (.triplock)
   --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed },
                { id, cardNumbersIn }, { id, endpoint, secret, previousSecretUntil }
@@ -79,10 +87,11 @@ export function partners(caller: Caller): Promise<void> {
         by: { type: 'string' },
         reason: { type: 'string' },
         again: { type: 'boolean' },
+        scope: { type: 'string' },
       },
       wordsMax: 3,
       run: async ({ values, words, interrupted }) => {
-        const action = actionOf(words, values.again ?? false);
+        const action = actionOf(words, { again: values.again ?? false, ...wishesOf(values) });
         const terminal = openTerminal({ json: values.json ?? false });
         const { config, diagnose } = await operatorFor(caller, { terminal, signal: interrupted() });
         const { PARTNERS_DATABASE_URL: url } = required(config, 'PARTNERS_DATABASE_URL');
@@ -130,7 +139,10 @@ const acts = {
 } as const;
 
 /** @throws UsageError before anything is opened when the words make no action. */
-function actionOf([verb, ...given]: readonly string[], again: boolean) {
+function actionOf(
+  [verb, ...given]: readonly string[],
+  { again, wishes }: { again: boolean; wishes?: KeyWishes },
+) {
   const act = oneOf(verb, { what: 'an act', words: Object.keys(acts) as (keyof typeof acts)[] });
   const takes: readonly string[] = acts[act];
   const usage = ['npm run partners --', act, ...takes].join(' ');
@@ -138,6 +150,9 @@ function actionOf([verb, ...given]: readonly string[], again: boolean) {
   if (lacking !== undefined) throw isMissing(lacking, usage);
   const extra = given[takes.length];
   if (extra !== undefined) throw new UsageError(`unexpected argument '${extra}': ${usage}`);
+  if (wishes !== undefined && act !== 'rotate-key') {
+    throw new UsageError('--scope is of rotate-key alone');
+  }
   const [id, word = ''] = given;
   switch (act) {
     case 'list':
@@ -149,7 +164,7 @@ function actionOf([verb, ...given]: readonly string[], again: boolean) {
     case 'add':
       return addPartner(partnerIdOf(id));
     case 'rotate-key':
-      return rotateKey(partnerIdOf(id));
+      return rotateKey(partnerIdOf(id), wishes);
     case 'revoke-key':
       return revokeKey(partnerIdOf(id), word);
     case 'card-numbers': {
@@ -160,6 +175,11 @@ function actionOf([verb, ...given]: readonly string[], again: boolean) {
     default:
       return act satisfies never;
   }
+}
+
+/** What is asked of a new key; nothing when nothing is. @throws UsageError */
+function wishesOf({ scope }: { scope?: string }): { wishes?: KeyWishes } {
+  return scope === undefined ? {} : { wishes: { scope: keyScopeOf(scope) } };
 }
 
 /** @throws UsageError when the word is neither all, nothing, nor a list of fields. */
@@ -181,9 +201,10 @@ async function list(registry: PartnerRegistry): Promise<PartnerActDone> {
 }
 
 function render({ id, cardNumbersIn, keys }: ListedPartner): string[] {
-  const rows = keys.map(({ prefix, createdAt, revokedAt }) => {
+  const rows = keys.map(({ prefix, scope, createdAt, revokedAt }) => {
     const state = revokedAt === null ? 'good' : `revoked ${revokedAt.toISOString()}`;
-    return `  ${(prefix ?? '(beginning not kept)').padEnd(30)} ${createdAt.toISOString()}  ${state}`;
+    const key = (prefix ?? '(beginning not kept)').padEnd(30);
+    return `  ${key} ${scope}  ${createdAt.toISOString()}  ${state}`;
   });
   if (cardNumbersIn.length === 0) return [id, ...rows];
   return [`${id}  (card numbers ${allowedIn(cardNumbersIn)})`, ...rows];

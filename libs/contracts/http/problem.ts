@@ -11,6 +11,7 @@ export const problemCodes = {
   webhook_endpoint_not_verified: { status: 409, title: 'The webhook endpoint is not verified' },
   settlement_open: { status: 409, title: 'The day is not closed' },
   unauthorized: { status: 401, title: 'Not authenticated' },
+  insufficient_scope: { status: 403, title: 'The API key may not do this' },
   not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'Method not allowed' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },

@@ -6,7 +6,9 @@
 -- A row: one partner, `keys` the oldest first. Times are texts in UTC.
 SELECT id, card_numbers_in, coalesce(
   jsonb_agg(
-    jsonb_build_object('prefix', prefix, 'created_at', k.created_at, 'revoked_at', revoked_at)
+    jsonb_build_object(
+      'prefix', prefix, 'scope', scope, 'created_at', k.created_at, 'revoked_at', revoked_at
+    )
     ORDER BY k.created_at, sha256
   ) FILTER (WHERE sha256 IS NOT NULL), '[]'
 ) AS keys
@@ -34,11 +36,11 @@ SELECT partner_id FROM api_key
 -- name: addApiKey
 -- Gives a partner one more API key; the others go on until they are revoked.
 --
--- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it, $4 who, $5 why or null.
--- A row: made. No row: there is no such partner.
+-- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it, $4 who, $5 why or null, $6 its
+-- scope. A row: made. No row: there is no such partner.
 WITH api_key AS (
-  INSERT INTO partners.api_keys (sha256, partner_id, prefix)
-  SELECT $2, id, $3 FROM partners.partners WHERE id = $1
+  INSERT INTO partners.api_keys (sha256, partner_id, prefix, scope)
+  SELECT $2, id, $3, $6 FROM partners.partners WHERE id = $1
   RETURNING partner_id
 ), act AS (
   INSERT INTO partners.acts (act, partner_id, subject, done_by, why)

@@ -5,8 +5,8 @@
 --
 -- $1 SHA-256 hashes of keys, 1 000 at most.
 -- A row: the key with this hash authenticates `partner_id`, whose texts may look like card numbers
--- in those fields. No row: there is no such key, or it was revoked.
-SELECT sha256, partner_id, card_numbers_in
+-- in those fields, for what is in its scope. No row: there is no such key, or it was revoked.
+SELECT sha256, partner_id, card_numbers_in, scope
 FROM partners.api_keys JOIN partners.partners ON id = partner_id
 WHERE sha256 = ANY ($1::bytea[]) AND revoked_at IS NULL
 

@@ -1,3 +1,4 @@
+import { keyScopes } from '@triplock/contracts';
 import { openPartnerRegistry, openWebhookDeliveries } from '@triplock/partners';
 import { cardNumbersEverywhere, isTxnId, type EventId, maskCardNumbers } from '@triplock/payments';
 import { accountsOfOperators, operatorSetting } from '@triplock/providers';
@@ -25,6 +26,7 @@ import {
   type ToDo,
   recordAcknowledgement,
   addPartner,
+  keyScopeOf,
   endpointIdOf,
   partnerIdOf,
   revokeKey,
@@ -127,8 +129,11 @@ export const kindsOfActs = {
   'partners.rotate-key': act({
     label: 'Make a key',
     role: 'admin',
-    fields: { partner },
-    prepare: partnerAct(rotateKey),
+    fields: {
+      partner,
+      scope: json.optional(json.choice(keyScopes, 'what the key is for; full without it')),
+    },
+    prepare: partnerAct((id, { scope = 'full' }) => rotateKey(id, { scope: keyScopeOf(scope) })),
   }),
   'partners.revoke-key': act({
     label: 'Revoke a key',
@@ -386,7 +391,7 @@ async function orWhyNot(
 }
 
 /** What an act on a partner asks for, each for what it is. */
-type AskedOfPartner = { partner: string; again?: string } & Partial<
+type AskedOfPartner = { partner: string; again?: string; scope?: string } & Partial<
   Record<'prefix' | 'allowed' | 'endpoint', string>
 >;
 

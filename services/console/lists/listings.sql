@@ -65,7 +65,9 @@ LIMIT $4
 -- texts.
 SELECT id, created_at AS "createdAt", card_numbers_in AS "cardNumbersIn", (
   SELECT coalesce(jsonb_agg(
-    jsonb_build_object('prefix', prefix, 'createdAt', k.created_at, 'revokedAt', revoked_at)
+    jsonb_build_object(
+      'prefix', prefix, 'scope', scope, 'createdAt', k.created_at, 'revokedAt', revoked_at
+    )
     ORDER BY k.created_at
   ), '[]')
   FROM partners.api_keys AS k WHERE partner_id = partners.id

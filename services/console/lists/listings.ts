@@ -132,6 +132,7 @@ export const shownPartner = json.component('Partner', {
   keys: json.listOf(
     json.object({
       prefix: json.orNull(json.text),
+      scope: json.text,
       createdAt: json.text,
       revokedAt: json.orNull(json.text),
     }),

@@ -59,8 +59,9 @@ function partnerSection(
   { id: name, createdAt, cardNumbersIn, keys }: ShownPartner,
   session: Session,
 ): Html {
-  const rows = keys.map(({ prefix, createdAt: made, revokedAt }): Shown[] => [
+  const rows = keys.map(({ prefix, scope, createdAt: made, revokedAt }): Shown[] => [
     id(prefix === null ? '(beginning not kept)' : `${prefix}…`),
+    scope,
     time(new Date(made)),
     revokedAt === null ? state('good') : html`${state('revoked')} ${time(new Date(revokedAt))}`,
     revokedAt === null && prefix !== null
@@ -82,7 +83,7 @@ function partnerSection(
       <a href="/webhooks?partner=${name}">Webhooks</a> ·
       <a href="/settlements?partner=${name}">Settlements</a>
     </p>
-    ${table(`API keys of ${name}`, ['Key', 'Made', 'State', 'Act'], {
+    ${table(`API keys of ${name}`, ['Key', 'Scope', 'Made', 'State', 'Act'], {
       rows,
       empty: 'It has no key, so it can ask for nothing.',
     })}

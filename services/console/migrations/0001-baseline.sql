@@ -157,7 +157,8 @@ GRANT SELECT ON partners.partners, partners.shown_webhook_endpoints, partners.en
   webhooks.delivery_attempts
 TO triplock_console;
 -- Keys by what may be shown of them.
-GRANT SELECT (partner_id, prefix, created_at, revoked_at) ON partners.api_keys TO triplock_console;
+GRANT SELECT (partner_id, prefix, scope, created_at, revoked_at)
+ON partners.api_keys TO triplock_console;
 -- Claims as the auditor sees them: what partners wrote is none of its business.
 GRANT USAGE ON SCHEMA claims TO triplock_console;
 GRANT SELECT (namespace, txn_id, fingerprint, state, expires_at, partner, accepted_at, record_key)

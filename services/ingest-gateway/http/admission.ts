@@ -8,6 +8,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
 import type { Backlog } from '../gateway.ts';
 import { tooManyAtOnce, unknownYet } from './problems.ts';
+import { insufficientScope, suffices } from './scopes.ts';
 
 /** Who may ask for anything, and how often. */
 export type Admission = {
@@ -41,9 +42,10 @@ export function admitStrangers({ publicRate }: Admission): Hook {
 }
 
 /**
- * A hook that lets only known API keys in, no more often than their rate, and sets on the request
- * whose it is and what that partner may. A missing, malformed or unknown key gets the same 401, so
- * that an answer says nothing about keys, and 429 once its address has sent too many.
+ * A hook that lets only known API keys in, for what they are for and no more often than their rate,
+ * and sets on the request whose it is and what that partner may. A missing, malformed or unknown
+ * key gets the same 401, so that an answer says nothing about keys, and 429 once its address has
+ * sent too many.
  *
  * The address is looked at only after the key was found to be none: a partner whose neighbour
  * behind one address sends bad keys is served all the same.
@@ -59,7 +61,10 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
         headers: { 'www-authenticate': 'Bearer' },
       });
     }
-    admit(partnerRate, authentication.partnerId, request.routeOptions.config.tokens);
+    const { tokens, scope = 'full' } = request.routeOptions.config;
+    admit(partnerRate, authentication.partnerId, tokens);
+    if (!suffices(authentication.scope, scope))
+      throw insufficientScope(authentication.scope, scope);
     request.partnerId = authentication.partnerId;
     request.cardNumbersIn = authentication.cardNumbersIn;
   };

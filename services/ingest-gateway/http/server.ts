@@ -31,6 +31,7 @@ import {
 import { addDocsPage, documentOpenApi } from './openapi.ts';
 import { answerClientError, renderProblem, sendProblem, unknownYet } from './problems.ts';
 import { checkBodyHead, parseJsonBody } from './request-body.ts';
+import type { NeededScope } from './scopes.ts';
 
 /** What the HTTP edge needs. It knows nothing of payments. */
 export type HttpServerOptions = {
@@ -66,6 +67,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** `public`: needs no API key. Every other route answers 401 without one. */
     access?: 'public';
+    /** What it needs of an API key; one for everything by default. */
+    scope?: NeededScope;
     /** What it takes of its partner's rate, as so many payments; 1 by default. */
     tokens?: number;
     /** Whether it is what balancers ask for, and answered however much its address asks for. */
@@ -79,9 +82,9 @@ declare module 'fastify' {
  * `await app.close()` stops listening and lets requests under way finish.
  *
  * Every request is judged in this order: length of its target, its host, route, how much its
- * address asks for without a key, how much is under way on its connection, API key, rate, how much
- * is under way for its partner and in all, form of its body, body, handler; each step refuses
- * before the next one costs anything.
+ * address asks for without a key, how much is under way on its connection, API key, rate, scope of
+ * the key, how much is under way for its partner and in all, form of its body, body, handler; each
+ * step refuses before the next one costs anything.
  */
 export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
   const limits = { ...httpLimits, ...options.limits };

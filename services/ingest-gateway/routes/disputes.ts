@@ -1,10 +1,11 @@
 import { disputeListQuerySchema, parseDisputeListQuery, renderDispute } from '@triplock/contracts';
 import { isDisputeId } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
-import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectParameters, notFound, queryText, unknownYet } from '../http/problems.ts';
 import { list, pageCost, pageOf, type PageOutcome } from './list-transactions.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { byId, pageResponse, problems, readProblems } from './schemas.ts';
 
 const whatOneIs =
@@ -40,8 +41,9 @@ const readDispute: FastifySchema = {
 };
 
 /** `GET /v1/disputes` and `GET /v1/disputes/{id}`: what the ledger has noted. */
-export function addDisputeRoutes(app: FastifyInstance, gateway: Gateway): void {
-  app.get('/v1/disputes', { schema: listDisputes, config: pageCost }, (request, reply) =>
+export function addDisputeRoutes(app: PartnerRoutes, gateway: Gateway): void {
+  const options = { schema: listDisputes, scope: 'read', config: pageCost } as const;
+  app.get('/v1/disputes', options, (request, reply) =>
     list(gateway, reply, {
       page: () => disputesOf(gateway, request),
       cursorIs: 'a dispute of yours',
@@ -49,7 +51,7 @@ export function addDisputeRoutes(app: FastifyInstance, gateway: Gateway): void {
   );
   app.get<{ Params: { id: string } }>(
     '/v1/disputes/:id',
-    { schema: readDispute },
+    { schema: readDispute, scope: 'read' },
     async (request, reply) => {
       const dispute = await findDispute(gateway, request);
       if (dispute === undefined) throw notFound('dispute');

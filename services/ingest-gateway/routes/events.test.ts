@@ -8,6 +8,7 @@ import { createHttpServer } from '../http/server.ts';
 import { admitByName, partialGateway } from '../test/gateway.ts';
 import { problemOf } from '../test/route-edges.ts';
 import { addEventRoutes } from './events.ts';
+import { partnerRoutes } from './partner-routes.ts';
 
 const acme = 'acme' as PartnerId;
 const idOf = (n: number) => deriveId('test', `${n}`);
@@ -30,7 +31,7 @@ async function aFeed(t: TestContext) {
   const app = await createHttpServer({
     logger: parts.logger,
     admission: admitByName,
-    routes: (server) => addEventRoutes(server, parts),
+    routes: (server) => addEventRoutes(partnerRoutes(server), parts),
   });
   t.after(() => app.close());
   const ask = async (query = '', as = 'acme') => {

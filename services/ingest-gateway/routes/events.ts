@@ -6,10 +6,11 @@ import {
 } from '@triplock/contracts';
 import type { FedEvent } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectParameters, queryText } from '../http/problems.ts';
 import { askStore } from '../http/turns.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { problems } from './schemas.ts';
 
 const readFeed: FastifySchema = {
@@ -44,8 +45,8 @@ const readFeed: FastifySchema = {
 const pageCost = { tokens: 10 };
 
 /** `GET /v1/events`. */
-export function addEventRoutes(app: FastifyInstance, gateway: Gateway): void {
-  const options = { schema: readFeed, config: pageCost };
+export function addEventRoutes(app: PartnerRoutes, gateway: Gateway): void {
+  const options = { schema: readFeed, scope: 'any', config: pageCost } as const;
   app.get('/v1/events', options, async (request, reply) => {
     const { partnerId, url } = request;
     const parsed = parseEventFeedQuery(partnerId, queryText(url));

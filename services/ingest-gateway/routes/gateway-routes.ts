@@ -9,17 +9,19 @@ import { addEventRoutes } from './events.ts';
 import { addKeyRoutes } from './keys.ts';
 import { addKindRoutes } from './kinds.ts';
 import { addListRoutes } from './list-transactions.ts';
+import { partnerRoutes } from './partner-routes.ts';
 import { addSettlementRoutes } from './settlements.ts';
 import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
 import { addWebhookEndpointsRoutes } from './webhook-endpoints.ts';
 
 /**
- * Every route that a partner can call; each keeps to its partner (scoping.test.ts), and a mutating
- * one has its guard (every-route-claims.test.ts).
+ * Every route that a partner can call; each keeps to its partner (scoping.test.ts), says what API
+ * key it needs (scopes.test.ts), and a mutating one has its guard (every-route-claims.test.ts).
  */
-export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
-  addTransactionRoutes(app, gateway);
+export function addGatewayRoutes(server: FastifyInstance, gateway: Gateway): void {
+  addTransactionRoutes(server, gateway);
+  const app = partnerRoutes(server);
   addSettlementRoutes(app, gateway);
   addEventRoutes(app, gateway);
   addWebhookEndpointRoutes(app, gateway);
@@ -28,7 +30,8 @@ export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
 }
 
 /** Those about transactions of every kind. */
-export function addTransactionRoutes(app: FastifyInstance, gateway: Gateway): void {
+export function addTransactionRoutes(server: FastifyInstance, gateway: Gateway): void {
+  const app = partnerRoutes(server);
   addKindRoutes(app, gateway);
   addKeyRoutes(app, gateway);
   addListRoutes(app, gateway);

@@ -13,11 +13,12 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { FastifySchema } from 'fastify';
 import { findKey, type KeyOutcome } from '../accept/find-key.ts';
 import type { Gateway } from '../gateway.ts';
 import { unknownYet } from '../http/problems.ts';
 import { routesOfKinds } from './kinds.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { problems, retryAfterHeader } from './schemas.ts';
 
 const readKey: FastifySchema = {
@@ -64,11 +65,11 @@ const readKey: FastifySchema = {
 const questionCost = { tokens: 2 };
 
 /** `GET /v1/keys/{kind}/{key}`. */
-export function addKeyRoutes(app: FastifyInstance, gateway: Gateway): void {
+export function addKeyRoutes(app: PartnerRoutes, gateway: Gateway): void {
   const { logger, budgetMs } = gateway;
   app.get<{ Params: { kind: string; key: string } }>(
     '/v1/keys/:kind/:key',
-    { schema: readKey, config: questionCost },
+    { schema: readKey, scope: 'any', config: questionCost },
     async (request, reply) => {
       const { partnerId, id: requestId } = request;
       const kind = kindIn(request.params.kind);

@@ -1,7 +1,7 @@
 import { transactionKinds, type TransactionKind } from '@triplock/payments';
-import type { FastifyInstance } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { accepting } from './create-transactions.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { openReads } from './read-transactions.ts';
 import { cancellation } from './kinds/cancellation.ts';
 import { capture } from './kinds/capture.ts';
@@ -18,11 +18,12 @@ export const routesOfKinds: Readonly<Record<TransactionKind, KindRoutes>> = {
 };
 
 /** Adds the routes by which a transaction of every kind is made, and read by its id. */
-export function addKindRoutes(app: FastifyInstance, gateway: Gateway): void {
+export function addKindRoutes(app: PartnerRoutes, gateway: Gateway): void {
   const read = openReads(app, gateway);
   for (const kind of transactionKinds) {
     const { create, read: reads, whyNever } = routesOfKinds[kind];
-    app.post(create.path, { schema: create.schema, ...accepting(gateway, kind, whyNever) });
-    app.get(reads.path, { schema: reads.schema }, (_, reply) => read(kind, reply));
+    const { handler, ...guards } = accepting(gateway, kind, whyNever);
+    app.post(create.path, { schema: create.schema, scope: 'pay', ...guards }, handler);
+    app.get(reads.path, { schema: reads.schema, scope: 'any' }, (_, reply) => read(kind, reply));
   }
 }

@@ -10,6 +10,7 @@ import { openTestGateway, partialGateway } from '../test/gateway.ts';
 import { httpRequest, startEdge } from '../test/http-edge.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { addListRoutes } from './list-transactions.ts';
+import { partnerRoutes } from './partner-routes.ts';
 import { readTransaction } from './read-transactions.ts';
 
 type List = { object: string; data: { id: string }[]; has_more: boolean };
@@ -22,7 +23,7 @@ async function openList(t: TestContext, { away = false } = {}) {
     ledger: openPostgresLedger(reader),
     metrics: gatewayMetrics(createMetrics('test')),
   });
-  const edge = await startEdge(t, { routes: (app) => addListRoutes(app, gateway) });
+  const edge = await startEdge(t, { routes: (app) => addListRoutes(partnerRoutes(app), gateway) });
   const writer = openPostgresLedger(database.open('triplock_ledger'));
   return {
     post: async (payments: readonly AcceptedPayment[]) => {

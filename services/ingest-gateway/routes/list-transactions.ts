@@ -9,10 +9,11 @@ import {
   txnIdSchema,
 } from '@triplock/contracts';
 import { isTxnId, type JsonObject } from '@triplock/payments';
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
+import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import { findOwnPayment } from '../accept/find-transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { incorrectParameters, notFound, queryText, unknownYet } from '../http/problems.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { pageResponse, problems } from './schemas.ts';
 
 const endsEarly =
@@ -60,14 +61,16 @@ const listRefunds: FastifySchema = {
 export const pageCost = { tokens: 10 };
 
 /** `GET /v1/payments` and `GET /v1/payments/{id}/refunds`: what the ledger has posted. */
-export function addListRoutes(app: FastifyInstance, gateway: Gateway): void {
-  app.get('/v1/payments', { schema: listPayments, config: pageCost }, (request, reply) =>
+export function addListRoutes(app: PartnerRoutes, gateway: Gateway): void {
+  const payments = { schema: listPayments, scope: 'any', config: pageCost } as const;
+  const refunds = { schema: listRefunds, scope: 'any', config: pageCost } as const;
+  app.get('/v1/payments', payments, (request, reply) =>
     list(gateway, reply, {
       page: () => paymentsOf(gateway, request),
       cursorIs: 'a payment of yours',
     }),
   );
-  app.get('/v1/payments/:id/refunds', { schema: listRefunds, config: pageCost }, (request, reply) =>
+  app.get('/v1/payments/:id/refunds', refunds, (request, reply) =>
     list(gateway, reply, {
       page: () => refundsOf(gateway, request),
       cursorIs: 'a refund of this payment',

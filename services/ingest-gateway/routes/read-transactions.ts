@@ -21,7 +21,10 @@ const waitingMax = 200;
 export type ReadTransaction = (kind: TransactionKind, reply: FastifyReply) => Promise<FastifyReply>;
 
 /** Opens what the routes of all kinds read by: those that wait are counted together. */
-export function openReads(app: FastifyInstance, gateway: Gateway): ReadTransaction {
+export function openReads(
+  app: Pick<FastifyInstance, 'addHook'>,
+  gateway: Gateway,
+): ReadTransaction {
   const { metrics, logger } = gateway;
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());

@@ -152,7 +152,8 @@ export function problems(...codes: ProblemCode[]): Record<number, object> {
 }
 
 function headersOf(status: number): { headers?: object } {
-  if (status === 401) return { headers: { 'WWW-Authenticate': { type: 'string' } } };
+  if (status === 401 || status === 403)
+    return { headers: { 'WWW-Authenticate': { type: 'string' } } };
   if (![409, 429, 503].includes(status)) return {};
   return { headers: retryAfterHeader };
 }

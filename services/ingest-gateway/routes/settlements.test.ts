@@ -8,6 +8,7 @@ import { aPayment, createTestDatabase } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, partialGateway } from '../test/gateway.ts';
 import { renderCamt053 } from './camt053.ts';
+import { partnerRoutes } from './partner-routes.ts';
 import { addSettlementRoutes } from './settlements.ts';
 
 /** The settlement routes over batches of one test's own, with the rights that the gateway has. */
@@ -51,7 +52,8 @@ async function anEdge(t: TestContext) {
   const app = await createHttpServer({
     logger,
     admission: admitByName,
-    routes: (server) => addSettlementRoutes(server, partialGateway({ settlements, ledger })),
+    routes: (server) =>
+      addSettlementRoutes(partnerRoutes(server), partialGateway({ settlements, ledger })),
   });
   t.after(() => app.close());
   const ask = (path: string, as = 'acme') =>

@@ -19,11 +19,12 @@ import type {
   SettlementSums,
 } from '@triplock/partners';
 import type { Money } from '@triplock/payments';
-import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectParameters, queryText, unknownYet } from '../http/problems.ts';
 import { askStore } from '../http/turns.ts';
 import { renderCamt053 } from './camt053.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { problems } from './schemas.ts';
 
 const whatADayIs =
@@ -133,13 +134,13 @@ const pageCost = { tokens: 10 };
  * `GET /v1/settlements`, `GET /v1/settlements/{date}.csv` and `.xml`, `GET /v1/balance` and
  * `GET /v1/balance/entries`.
  */
-export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): void {
+export function addSettlementRoutes(app: PartnerRoutes, gateway: Gateway): void {
   const dayOf = (request: FastifyRequest, date: string) =>
     askStore(gateway, { request, what: 'reading settlements' }, () =>
       gateway.settlements.ofDay({ partnerId: request.partnerId, date }),
     );
 
-  app.get('/v1/settlements', { schema: listSettlements }, async (request, reply) => {
+  app.get('/v1/settlements', { schema: listSettlements, scope: 'read' }, async (request, reply) => {
     const date = askedDay(request.url);
     const day = await dayOf(request, date);
     const status = statusOf(day);
@@ -150,7 +151,7 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
 
   app.get<{ Params: { date: string } }>(
     '/v1/settlements/:date(.*).csv',
-    { schema: downloadSettlements },
+    { schema: downloadSettlements, scope: 'read' },
     async (request, reply) => {
       const date = checkedDay(request.params.date);
       const text = csvOf(date, (await dayOf(request, date)).batches);
@@ -163,7 +164,7 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
 
   app.get<{ Params: { date: string } }>(
     '/v1/settlements/:date(.*).xml',
-    { schema: downloadStatement, config: pageCost },
+    { schema: downloadStatement, scope: 'read', config: pageCost },
     async (request, reply) => {
       const { partnerId, params } = request;
       const date = checkedDay(params.date);
@@ -182,7 +183,7 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
     },
   );
 
-  app.get('/v1/balance', { schema: readBalance }, async (request, reply) => {
+  app.get('/v1/balance', { schema: readBalance, scope: 'read' }, async (request, reply) => {
     const parsed = parseBalanceQuery(queryText(request.url));
     if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
     const rows = await askStore(gateway, { request, what: 'reading a balance' }, () =>
@@ -192,7 +193,7 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
     return reply.type('application/json').header('Cache-Control', 'no-store').send(body);
   });
 
-  const options = { schema: listEntries, config: pageCost };
+  const options = { schema: listEntries, scope: 'read', config: pageCost } as const;
   app.get('/v1/balance/entries', options, async (request, reply) => {
     const question = questionOf(request);
     const page = await askStore(gateway, { request, what: 'listing entries' }, () =>

@@ -17,11 +17,12 @@ import type {
   ShownDelivery,
 } from '@triplock/partners';
 import { fingerprint, type JsonValue } from '@triplock/payments';
-import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectFields, incorrectParameters, queryText, reused } from '../http/problems.ts';
 import { refuseBody, readKey } from '../http/request-body.ts';
 import { askStore } from '../http/turns.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const listDeliveriesSchema: FastifySchema = {
@@ -114,9 +115,9 @@ const path = '/v1/webhook-deliveries';
  * `GET /v1/webhook-deliveries`, `POST /v1/webhook-deliveries/{id}/redeliver` and
  * `POST /v1/webhook-deliveries/redeliver`.
  */
-export function addWebhookDeliveryRoutes(app: FastifyInstance, gateway: Gateway): void {
+export function addWebhookDeliveryRoutes(app: PartnerRoutes, gateway: Gateway): void {
   const { deliveries, logger } = gateway;
-  app.get(path, { schema: listDeliveriesSchema }, async (request, reply) => {
+  app.get(path, { schema: listDeliveriesSchema, scope: 'read' }, async (request, reply) => {
     const question = questionOf(request);
     const page = await askStore(gateway, { request, what: 'listing deliveries' }, () =>
       deliveries.list(question),
@@ -132,7 +133,7 @@ export function addWebhookDeliveryRoutes(app: FastifyInstance, gateway: Gateway)
 
   app.post<{ Params: { id: string } }>(
     `${path}/:id/redeliver`,
-    { schema: redeliverSchema },
+    { schema: redeliverSchema, scope: 'full' },
     async (request, reply) => {
       const { partnerId, params, id: requestId } = request;
       refuseBody(request);
@@ -203,9 +204,9 @@ const windowCost = { tokens: 10 };
 /**
  * `POST /v1/webhook-deliveries/redeliver`. Its claim is the act's own row: see `redeliver_window`.
  */
-function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
+function addRedeliverWindowRoute(app: PartnerRoutes, gateway: Gateway): void {
   const { deliveries, logger } = gateway;
-  const options = { schema: redeliverWindowSchema, config: windowCost };
+  const options = { schema: redeliverWindowSchema, scope: 'full', config: windowCost } as const;
   app.post(`${path}/redeliver`, options, async (request, reply) => {
     const order = orderOf(request);
     const { partnerId, id: requestId } = request;

@@ -3,11 +3,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Problem, validateWebhookEndpoint, type ProblemCode } from '@triplock/contracts';
 import { type RotatedSecret, type TargetPolicy, type TestResult } from '@triplock/partners';
 import type { EndpointId, JsonValue } from '@triplock/payments';
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
+import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectFields, unknownYet } from '../http/problems.ts';
 import { readKey, refuseBody } from '../http/request-body.ts';
 import { askStore } from '../http/turns.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 import {
   answer,
@@ -115,9 +116,9 @@ const onePath = '/v1/webhook-endpoints/:id';
  * `GET` and `PUT /v1/webhook-endpoint`, the first of a partner's endpoints, `POST …/secrets` of it
  * or of any, and `POST /v1/webhook-endpoints/{id}/test`.
  */
-export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway): void {
+export function addWebhookEndpointRoutes(app: PartnerRoutes, gateway: Gateway): void {
   const { endpoints, logger } = gateway;
-  app.get(path, { schema: readEndpoint }, async (request, reply) => {
+  app.get(path, { schema: readEndpoint, scope: 'read' }, async (request, reply) => {
     const endpoint = await askStore(gateway, { request, what: 'reading an endpoint' }, () =>
       endpoints.show(request.partnerId),
     );
@@ -125,7 +126,7 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway)
     return reply.type('application/json').send(JSON.stringify(renderEndpoint(endpoint)));
   });
 
-  app.put(path, { schema: setEndpoint }, async (request, reply) => {
+  app.put(path, { schema: setEndpoint, scope: 'full' }, async (request, reply) => {
     const { partnerId, id: requestId } = request;
     const url = urlOf(request, gateway.targetPolicy);
     const set = await askStore(gateway, { request, what: 'setting an endpoint' }, () =>
@@ -141,11 +142,14 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway)
   });
 
   const rotateSchema = { ...rotateSecretSchema, operationId: 'rotateWebhookSecret' };
-  app.post(`${path}/secrets`, { schema: rotateSchema }, (request, reply) =>
+  app.post(`${path}/secrets`, { schema: rotateSchema, scope: 'full' }, (request, reply) =>
     rotate(gateway, { request, reply, noEndpoint }),
   );
-  app.post<OfOne>(`${onePath}/secrets`, { schema: rotateOneSchema }, (request, reply) =>
-    rotate(gateway, { request, reply, id: named(request).id, noEndpoint: noSuchEndpoint }),
+  app.post<OfOne>(
+    `${onePath}/secrets`,
+    { schema: rotateOneSchema, scope: 'full' },
+    (request, reply) =>
+      rotate(gateway, { request, reply, id: named(request).id, noEndpoint: noSuchEndpoint }),
   );
   addTestRoute(app, gateway);
 }
@@ -231,30 +235,34 @@ const answeredWithinMs = 15_000;
 const looksApartMs = 150;
 
 /** `POST /v1/webhook-endpoints/{id}/test`: a notifier sends it, this waits for what came back. */
-function addTestRoute(app: FastifyInstance, gateway: Gateway): void {
+function addTestRoute(app: PartnerRoutes, gateway: Gateway): void {
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
-  app.post<OfOne>(`${onePath}/test`, { schema: testSchema }, async (request, reply) => {
-    refuseBody(request);
-    const endpoint = named(request);
-    const testId = randomUUID();
-    const asked = await askStore(gateway, { request, what: 'asking for a test' }, () =>
-      gateway.endpoints.askTest(endpoint, testId),
-    );
-    if (asked === 'no-endpoint') throw noSuchEndpoint();
-    if (asked === 'not-open') throw refusal('webhook_endpoint_not_verified', notVerified);
-    if (asked === 'too-soon') throw refusal('rate_limited', 'One test in ten seconds is sent.');
-    const result = await testResult(gateway, {
-      id: endpoint.id,
-      testId,
-      closing: closing.signal,
-    });
-    if (result === undefined) throw unknownYet();
-    const { outcome, status, tookMs } = result;
-    const shown = { outcome, status, took_ms: tookMs };
-    const body = { object: 'webhook_test', endpoint: endpoint.id, webhook_id: testId, ...shown };
-    return reply.type('application/json').send(JSON.stringify(body));
-  });
+  app.post<OfOne>(
+    `${onePath}/test`,
+    { schema: testSchema, scope: 'full' },
+    async (request, reply) => {
+      refuseBody(request);
+      const endpoint = named(request);
+      const testId = randomUUID();
+      const asked = await askStore(gateway, { request, what: 'asking for a test' }, () =>
+        gateway.endpoints.askTest(endpoint, testId),
+      );
+      if (asked === 'no-endpoint') throw noSuchEndpoint();
+      if (asked === 'not-open') throw refusal('webhook_endpoint_not_verified', notVerified);
+      if (asked === 'too-soon') throw refusal('rate_limited', 'One test in ten seconds is sent.');
+      const result = await testResult(gateway, {
+        id: endpoint.id,
+        testId,
+        closing: closing.signal,
+      });
+      if (result === undefined) throw unknownYet();
+      const { outcome, status, tookMs } = result;
+      const shown = { outcome, status, took_ms: tookMs };
+      const body = { object: 'webhook_test', endpoint: endpoint.id, webhook_id: testId, ...shown };
+      return reply.type('application/json').send(JSON.stringify(body));
+    },
+  );
 }
 
 /** Looks again and again; `undefined` when nobody has answered in time. */

@@ -15,11 +15,12 @@ import {
   type WantedEvents,
 } from '@triplock/partners';
 import { fingerprint, type EndpointId, type EventType, type JsonValue } from '@triplock/payments';
-import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectFields, queryText, reused } from '../http/problems.ts';
 import { readKey, refuseBody, refuseCardData } from '../http/request-body.ts';
 import { askStore } from '../http/turns.ts';
+import type { PartnerRoutes } from './partner-routes.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const always = ['invalid_request', 'unauthorized', 'internal_error', 'unavailable'] as const;
@@ -122,9 +123,9 @@ const deleteSchema: FastifySchema = {
 const path = '/v1/webhook-endpoints';
 
 /** A partner's endpoints: `/v1/webhook-endpoints`, one by its id, and what is done with one. */
-export function addWebhookEndpointsRoutes(app: FastifyInstance, gateway: Gateway): void {
+export function addWebhookEndpointsRoutes(app: PartnerRoutes, gateway: Gateway): void {
   const { endpoints, logger } = gateway;
-  app.get(path, { schema: listSchema }, async (request, reply) => {
+  app.get(path, { schema: listSchema, scope: 'read' }, async (request, reply) => {
     if (queryText(request.url) !== '') throw unknownParameter();
     const all = await askStore(gateway, { request, what: 'listing endpoints' }, () =>
       endpoints.list(request.partnerId),
@@ -134,7 +135,7 @@ export function addWebhookEndpointsRoutes(app: FastifyInstance, gateway: Gateway
   });
   addMakeRoute(app, gateway);
 
-  app.get<OfOne>(`${path}/:id`, { schema: readSchema }, async (request, reply) => {
+  app.get<OfOne>(`${path}/:id`, { schema: readSchema, scope: 'read' }, async (request, reply) => {
     const asked = named(request);
     const endpoint = await askStore(gateway, { request, what: 'reading' }, () =>
       endpoints.find(asked),
@@ -143,32 +144,40 @@ export function addWebhookEndpointsRoutes(app: FastifyInstance, gateway: Gateway
     return reply.type('application/json').send(JSON.stringify(renderEndpoint(endpoint)));
   });
 
-  app.patch<OfOne>(`${path}/:id`, { schema: changeSchema }, async (request, reply) => {
-    const endpoint = named(request);
-    const changes = changesOf(request, gateway);
-    const changed = await askStore(gateway, { request, what: 'changing' }, () =>
-      endpoints.change(endpoint, changes),
-    );
-    if (changed === undefined) throw noSuchEndpoint();
-    logger.info({ ...endpoint, requestId: request.id }, 'webhook endpoint changed');
-    return reply.type('application/json').send(JSON.stringify(renderEndpoint(changed)));
-  });
+  app.patch<OfOne>(
+    `${path}/:id`,
+    { schema: changeSchema, scope: 'full' },
+    async (request, reply) => {
+      const endpoint = named(request);
+      const changes = changesOf(request, gateway);
+      const changed = await askStore(gateway, { request, what: 'changing' }, () =>
+        endpoints.change(endpoint, changes),
+      );
+      if (changed === undefined) throw noSuchEndpoint();
+      logger.info({ ...endpoint, requestId: request.id }, 'webhook endpoint changed');
+      return reply.type('application/json').send(JSON.stringify(renderEndpoint(changed)));
+    },
+  );
 
-  app.delete<OfOne>(`${path}/:id`, { schema: deleteSchema }, async (request, reply) => {
-    refuseBody(request);
-    const endpoint = named(request);
-    const deleted = await askStore(gateway, { request, what: 'deleting' }, () =>
-      endpoints.delete(endpoint),
-    );
-    if (!deleted) throw noSuchEndpoint();
-    logger.info({ ...endpoint, requestId: request.id }, 'webhook endpoint deleted');
-    return reply.code(204).send();
-  });
+  app.delete<OfOne>(
+    `${path}/:id`,
+    { schema: deleteSchema, scope: 'full' },
+    async (request, reply) => {
+      refuseBody(request);
+      const endpoint = named(request);
+      const deleted = await askStore(gateway, { request, what: 'deleting' }, () =>
+        endpoints.delete(endpoint),
+      );
+      if (!deleted) throw noSuchEndpoint();
+      logger.info({ ...endpoint, requestId: request.id }, 'webhook endpoint deleted');
+      return reply.code(204).send();
+    },
+  );
 }
 
 /** `POST /v1/webhook-endpoints`. Its claim is the endpoint's row, whose id is made from the key. */
-function addMakeRoute(app: FastifyInstance, gateway: Gateway): void {
-  app.post(path, { schema: makeSchema }, async (request, reply) => {
+function addMakeRoute(app: PartnerRoutes, gateway: Gateway): void {
+  app.post(path, { schema: makeSchema, scope: 'full' }, async (request, reply) => {
     const order = orderOf(request, gateway);
     const made = await askStore(gateway, { request, what: 'making an endpoint' }, () =>
       gateway.endpoints.make(order),

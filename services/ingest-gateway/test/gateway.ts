@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
 import { providerNames } from '@triplock/providers';
 import { openRedisClaims, inspectRedisClaims } from '@triplock/claims';
-import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
+import { decodeAccepted, type KeyScope, type UndecodedRecord } from '@triplock/contracts';
 import {
   openPostgresContinuity,
   openPostgresFollowUps,
@@ -206,14 +206,19 @@ export function testAdmission(
 
 /**
  * Every key is that of the partner it names, which may send card numbers as `…-unchecked`, and in
- * its reference, its metadata's `kid` and its idempotency keys as `…-exempt`.
+ * its reference, its metadata's `kid` and its idempotency keys as `…-exempt`. It is for everything,
+ * or for what is named behind a dot: `acme.read`.
  */
-export const admitByName = testAdmission(async (key) => ({
-  outcome: 'authenticated',
-  partnerId: key as PartnerId,
-  cardNumbersIn: key.endsWith('-unchecked')
-    ? cardNumbersEverywhere
-    : key.endsWith('-exempt')
-      ? ['reference', 'metadata.kid', 'idempotency-key']
-      : [],
-}));
+export const admitByName = testAdmission(async (key) => {
+  const [partner = '', scope = 'full'] = key.split('.');
+  return {
+    outcome: 'authenticated',
+    partnerId: partner as PartnerId,
+    cardNumbersIn: partner.endsWith('-unchecked')
+      ? cardNumbersEverywhere
+      : partner.endsWith('-exempt')
+        ? ['reference', 'metadata.kid', 'idempotency-key']
+        : [],
+    scope: scope as KeyScope,
+  };
+});

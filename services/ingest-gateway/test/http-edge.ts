@@ -49,6 +49,7 @@ export async function startEdge(test: TestContext, options: EdgeOptions = {}): P
               outcome: 'authenticated',
               partnerId: 'acme' as PartnerId,
               cardNumbersIn: [],
+              scope: 'full',
             }
           : { outcome: 'refused' },
       options,

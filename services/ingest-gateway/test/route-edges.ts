@@ -9,6 +9,7 @@ import {
 } from '@triplock/partners';
 import type { EndpointId } from '@triplock/payments';
 import { createTestDatabase, testWebhookKeys } from '@triplock/testing';
+import { partnerRoutes } from '../routes/partner-routes.ts';
 import { addWebhookDeliveryRoutes } from '../routes/webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from '../routes/webhook-endpoint.ts';
 import { addWebhookEndpointsRoutes } from '../routes/webhook-endpoints.ts';
@@ -170,9 +171,10 @@ export async function webhookEdge(
     logger: parts.logger,
     admission: admitByName,
     routes: (server) => {
-      addWebhookEndpointRoutes(server, parts);
-      addWebhookEndpointsRoutes(server, parts);
-      addWebhookDeliveryRoutes(server, parts);
+      const routes = partnerRoutes(server);
+      addWebhookEndpointRoutes(routes, parts);
+      addWebhookEndpointsRoutes(routes, parts);
+      addWebhookDeliveryRoutes(routes, parts);
     },
   });
   t.after(() => app.close());

@@ -17,6 +17,8 @@ CREATE TABLE api_keys (
   -- What of the key may be shown, so that an operator can tell keys apart and revoke the right one;
   -- null where so short a key was given that nothing may.
   prefix text,
+  -- What it is for; what each route needs, the gateway says beside the route.
+  scope text NOT NULL DEFAULT 'full' CHECK (scope IN ('full', 'read', 'pay')),
   created_at timestamptz NOT NULL DEFAULT now(),
   -- Null while the key is good.
   revoked_at timestamptz
