@@ -1,6 +1,7 @@
 export * from './http/dispute.ts';
 export * from './http/event-feed.ts';
 export * from './http/api-key.ts';
+export * from './http/api-version.ts';
 export * from './http/fields.ts';
 export * from './http/idempotency-key.ts';
 export * from './http/key-status.ts';

@@ -69,6 +69,9 @@ export function rotateKey(id: PartnerId, wishes: KeyWishes = {}) {
     if (added.outcome === 'no-partner') {
       throw new CommandError(`there is no partner ${id}: npm run partners -- list shows all`);
     }
+    if (added.outcome === 'wrong-expiry') {
+      throw new CommandError('a key expires in the future, and within five years');
+    }
     const next = 'The keys before it are good until you revoke them: npm run partners -- list';
     const { lines, ...rest } = newKey(id, added.apiKey);
     return { ...rest, lines: [...lines, next] };

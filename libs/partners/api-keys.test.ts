@@ -1,30 +1,46 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { currentApiVersion } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import {
   createAuthenticator,
   createKeyCache,
   PartnersUnavailableError,
   type FindKey,
+  type KeyHolder,
 } from './api-keys.ts';
 
-const acme = { outcome: 'authenticated', partnerId: 'acme', cardNumbersIn: [], scope: 'full' };
+const holder: KeyHolder = {
+  partnerId: 'acme' as PartnerId,
+  cardNumbersIn: [],
+  scope: 'full',
+  keyId: 'a key',
+  apiVersion: currentApiVersion,
+  expiresAtMs: Infinity,
+};
+const acme = { outcome: 'authenticated', ...holder };
 const refused = { outcome: 'refused' };
 
 /** A store whose answer, outage and clock the test sets. */
 function aStore(partnerId: string | undefined) {
   const store = {
     holder: partnerId as PartnerId | undefined,
+    expiresAtMs: Infinity,
     isUnreachable: false,
     asked: 0,
     nowMs: 0,
+    uses: [] as string[],
   };
   const find: FindKey = async () => {
     store.asked += 1;
     if (store.isUnreachable) throw new Error('connect ECONNREFUSED');
-    return store.holder && { partnerId: store.holder, cardNumbersIn: [], scope: 'full' };
+    const { holder: partner, expiresAtMs } = store;
+    return partner && { ...holder, partnerId: partner, expiresAtMs };
   };
-  const authenticator = createAuthenticator(find, () => store.nowMs);
+  const authenticator = createAuthenticator(find, () => store.nowMs, {
+    wallClock: () => store.nowMs,
+    onUse: (keyId) => void store.uses.push(keyId),
+  });
   return { store, authenticator, authenticate: () => authenticator.authenticate('tl_acme_key') };
 }
 
@@ -64,6 +80,46 @@ test('a key that was good stays good while the store is unreachable, and this is
   assert.equal(authenticator.stale(), false);
 });
 
+test('a key expires at its time, also by memory and while the store is unreachable', async () => {
+  const { store, authenticator, authenticate } = aStore('acme');
+  store.expiresAtMs = 4_000;
+  const expired = { outcome: 'expired', at: new Date(4_000) };
+  store.nowMs = 3_999;
+  assert.equal((await authenticate()).outcome, 'authenticated');
+  store.nowMs = 4_000;
+  assert.deepEqual(await authenticate(), expired);
+  assert.equal(store.asked, 1);
+  store.isUnreachable = true;
+  store.nowMs = 9_000;
+  assert.deepEqual(await authenticate(), expired);
+  store.isUnreachable = false;
+  store.nowMs = 12_000;
+  assert.deepEqual(await authenticate(), expired);
+  assert.equal(authenticator.warm(), false);
+  assert.deepEqual(store.uses, ['a key'], 'it is not used any more');
+  // One that was never good here is told so too, and asked for as seldom as an unknown one.
+  const other = aStore('acme');
+  other.store.expiresAtMs = 0;
+  for (let n = 0; n < 10; n += 1) {
+    assert.deepEqual(await other.authenticate(), { outcome: 'expired', at: new Date(0) });
+  }
+  assert.equal(other.store.asked, 1);
+});
+
+test('of a key in use one hears once in five seconds, and also while the store is unreachable', async () => {
+  const { store, authenticate } = aStore('acme');
+  for (let n = 0; n < 100; n += 1) await authenticate();
+  assert.equal(store.uses.length, 1);
+  store.nowMs = 5_000;
+  for (let n = 0; n < 100; n += 1) await authenticate();
+  assert.equal(store.uses.length, 2);
+  store.isUnreachable = true;
+  store.nowMs = 10_000;
+  for (let n = 0; n < 100; n += 1) await authenticate();
+  assert.equal(store.uses.length, 3);
+  await aStore(undefined).authenticate();
+});
+
 test('it is known whether any key is good, and no longer after a revocation', async () => {
   const { store, authenticator, authenticate } = aStore(undefined);
   await authenticate();
@@ -90,11 +146,7 @@ test('a store that is unreachable is asked once a second for each known key', as
 test('a store that hangs delays a known key by half a second at most', async () => {
   const hanging = Promise.withResolvers<undefined>();
   let nowMs = 0;
-  let find: FindKey = async () => ({
-    partnerId: 'acme' as PartnerId,
-    cardNumbersIn: [],
-    scope: 'full',
-  });
+  let find: FindKey = async () => holder;
   const authenticator = createAuthenticator(
     (hash) => find(hash),
     () => nowMs,

@@ -1,5 +1,10 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { KeyScope } from '@triplock/contracts';
+import {
+  currentApiVersion,
+  isApiVersion,
+  type ApiVersion,
+  type KeyScope,
+} from '@triplock/contracts';
 import type { CardNumbersIn, PartnerId } from '@triplock/payments';
 import { withDeadline } from '@triplock/runtime';
 
@@ -10,10 +15,19 @@ export type KeyHolder = {
   cardNumbersIn: CardNumbersIn;
   /** What the key is for. */
   scope: KeyScope;
+  keyId: string;
+  /** What it gets of the HTTP interface when it asks for no version. */
+  apiVersion: ApiVersion;
+  /** When it ends, milliseconds since 1970; infinite for one that does not. */
+  expiresAtMs: number;
 };
 
 /** What an API key proves. */
-export type Authentication = ({ outcome: 'authenticated' } & KeyHolder) | { outcome: 'refused' };
+export type Authentication =
+  | ({ outcome: 'authenticated' } & KeyHolder)
+  /** It was a good key, until then. */
+  | { outcome: 'expired'; at: Date }
+  | { outcome: 'refused' };
 
 /** Nothing is known about the key, and the store cannot be asked: neither yes nor no is right. */
 export class PartnersUnavailableError extends Error {
@@ -46,11 +60,15 @@ const cachedKeysMax = 20_000;
 // known key only the first request waits when the store stops answering.
 const keyWaitMs = 500;
 
+type Good = Extract<Authentication, { outcome: 'authenticated' }>;
+
 const refused: Authentication = { outcome: 'refused' };
 
 type State = {
   find: FindKey;
   clock: () => number;
+  wallClock: () => number;
+  onUse: (keyId: string) => void;
   good: KeyCache;
   bad: KeyCache;
   /** Questions under way: one per key at a time, however many requests carry it. */
@@ -58,25 +76,48 @@ type State = {
   isStoreUnreachable: boolean;
 };
 
-/** An authenticator over a store; `clock` gives milliseconds, and tests set it. */
-export function createAuthenticator(find: FindKey, clock: () => number): Authenticator {
+/**
+ * An authenticator over a store; `clock` gives milliseconds and `wallClock` those since 1970, and
+ * tests set them. `onUse` is told of a key that is in use, once in 5 s at most: what is asked for
+ * so often is known by it to within that, and what the cache answers costs nothing more.
+ */
+export function createAuthenticator(
+  find: FindKey,
+  clock: () => number,
+  {
+    wallClock = Date.now,
+    onUse = () => undefined,
+  }: { wallClock?: () => number; onUse?: (keyId: string) => void } = {},
+): Authenticator {
   const good = createKeyCache(cachedKeysMax);
   const bad = createKeyCache(cachedKeysMax);
-  const state: State = { find, clock, good, bad, asked: new Map(), isStoreUnreachable: false };
+  const asked: State['asked'] = new Map();
+  const ways = { find, clock, wallClock, onUse };
+  const state: State = { ...ways, good, bad, asked, isStoreUnreachable: false };
   return {
     async authenticate(apiKey) {
       if (apiKey.length > apiKeyLengthMax) return refused;
       const key = nameOfApiKey(apiKey);
       const known = good.get(key) ?? bad.get(key);
-      if (known !== undefined && clock() < known.trustedUntilMs) return known.authentication;
-      if (known?.authentication.outcome === 'authenticated')
-        return askAgain(state, key, known.authentication);
-      return askFirst(state, key);
+      if (known !== undefined && clock() < known.trustedUntilMs)
+        return asOfNow(state, known.authentication);
+      const asking =
+        known?.authentication.outcome === 'authenticated'
+          ? askAgain(state, key, known.authentication)
+          : askFirst(state, key);
+      return asOfNow(state, await asking);
     },
     stale: () => state.isStoreUnreachable,
     warm: () => !good.isEmpty(),
     noteStore: (was) => void (state.isStoreUnreachable = was === 'unreachable'),
   };
+}
+
+/** A key expires also while what is known of it is kept, and while the store is unreachable. */
+function asOfNow({ wallClock }: State, known: Authentication): Authentication {
+  if (known.outcome !== 'authenticated' || known.expiresAtMs === Infinity) return known;
+  if (wallClock() < known.expiresAtMs) return known;
+  return { outcome: 'expired', at: new Date(known.expiresAtMs) };
 }
 
 async function askFirst(state: State, key: string): Promise<Authentication> {
@@ -89,10 +130,11 @@ async function askFirst(state: State, key: string): Promise<Authentication> {
 }
 
 /** What the store answers in time, else that the key is good, as it answered before. */
-async function askAgain(state: State, key: string, known: Authentication): Promise<Authentication> {
+async function askAgain(state: State, key: string, known: Good): Promise<Authentication> {
   const keepGood = () => {
     const trustedUntilMs = state.clock() + askUnreachableEveryMs;
     state.good.set(key, { authentication: known, trustedUntilMs });
+    if (asOfNow(state, known) === known) state.onUse(known.keyId);
     return known;
   };
   const answer = ask(state, key);
@@ -134,10 +176,66 @@ function keep(state: State, key: string, holder: KeyHolder | undefined): Authent
     state.bad.set(key, { authentication: refused, trustedUntilMs: state.clock() + badForMs });
     return refused;
   }
-  const authentication: Authentication = { outcome: 'authenticated', ...holder };
+  const authentication: Good = { outcome: 'authenticated', ...holder };
+  if (asOfNow(state, authentication) !== authentication) {
+    state.good.delete(key);
+    state.bad.set(key, { authentication, trustedUntilMs: state.clock() + badForMs });
+    return authentication;
+  }
+  state.onUse(holder.keyId);
   state.bad.delete(key);
   state.good.set(key, { authentication, trustedUntilMs: state.clock() + goodForMs });
   return authentication;
+}
+
+/** When keys were last used, until it is written down. */
+export type KeyUses = {
+  /** A key is in use. It costs no question. */
+  note(keyId: string): void;
+  /**
+   * Writes down up to a thousand keys, and returns how many more wait.
+   *
+   * @throws when the store does not; nothing is lost by it.
+   */
+  store(): Promise<number>;
+};
+
+// Beyond it, keys that nobody has met before are not noted until some were written down.
+const notedMax = 20_000;
+const storedAtOnce = 1_000;
+
+/**
+ * Keeps when keys were last used, by `clock`, which gives milliseconds. What is written down is how
+ * long ago that was, so that no clock but the database's counts.
+ */
+export function openKeyUses(
+  store: (keyIds: readonly string[], secondsAgo: readonly number[]) => Promise<unknown>,
+  clock: () => number,
+): KeyUses {
+  const uses = new Map<string, number>();
+  return {
+    note(keyId) {
+      if (uses.size < notedMax || uses.has(keyId)) uses.set(keyId, clock());
+    },
+    async store() {
+      const batch = [...uses].slice(0, storedAtOnce);
+      if (batch.length === 0) return 0;
+      for (const [keyId] of batch) uses.delete(keyId);
+      const nowMs = clock();
+      try {
+        const ids = batch.map(([keyId]) => keyId);
+        await store(
+          ids,
+          batch.map(([, usedMs]) => (nowMs - usedMs) / 1_000),
+        );
+      } catch (error) {
+        // What was used meanwhile is newer.
+        for (const [keyId, usedMs] of batch) if (!uses.has(keyId)) uses.set(keyId, usedMs);
+        throw error;
+      }
+      return uses.size;
+    },
+  };
 }
 
 /** What was last known of a key, and until when it is taken as it is. */
@@ -183,6 +281,11 @@ const apiKeyLengthMax = 256;
  */
 export function generateApiKey(partnerId: PartnerId): string {
   return `tl_${partnerId}_${randomBytes(24).toString('base64url')}`;
+}
+
+/** The version that a key was made under; the current one where none was kept that is known. */
+export function versionOf(stored: string | null): ApiVersion {
+  return stored !== null && isApiVersion(stored) ? stored : currentApiVersion;
 }
 
 /** What is stored and compared instead of a key. */

@@ -1,6 +1,7 @@
 export { DoneTooOftenError } from './done-too-often.ts';
 export * from './event-feed.ts';
 export { generateApiKey, PartnersUnavailableError, type Authentication } from './api-keys.ts';
+export * from './partner-keys.ts';
 export * from './partner-registry.ts';
 export * from './partners.ts';
 export * from './settlements.ts';

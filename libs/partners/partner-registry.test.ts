@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { currentApiVersion } from '@triplock/contracts';
 import type { Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
 import { openPartnerRegistry } from './partner-registry.ts';
@@ -9,7 +10,14 @@ import { openWebhookEndpoints, rotateSecretAs } from './webhook-endpoints.ts';
 import { parseWebhookKeys } from './webhook-secrets.ts';
 
 const acme = 'acme' as PartnerId;
-const good = { outcome: 'authenticated', partnerId: acme, cardNumbersIn: [], scope: 'full' };
+const good = {
+  outcome: 'authenticated',
+  partnerId: acme,
+  cardNumbersIn: [],
+  scope: 'full',
+  apiVersion: currentApiVersion,
+  expiresAtMs: Infinity,
+};
 const ada = { by: 'ada', why: 'a test' };
 const refused = { outcome: 'refused' };
 
@@ -22,7 +30,14 @@ async function aRegistry(context: TestContext) {
     registry: openPartnerRegistry(store.open('triplock_partners')),
     store,
     owner: store.open(),
-    authenticate: (apiKey: string) => gateway.authenticate(apiKey),
+    /** Which key it was is left out. */
+    authenticate: async (apiKey: string) => {
+      const { keyId: _, ...rest } = (await gateway.authenticate(apiKey)) as { keyId?: string };
+      return rest;
+    },
+    storeKeyUses: gateway.storeKeyUses,
+    /** Another one, that remembers nothing. */
+    newGateway: () => openPartners(store.open('triplock_gateway')).authenticate,
     letPass: (ms: number) => void (nowMs += ms),
   };
 }
@@ -76,6 +91,63 @@ test('a new key is for everything, or for what it was made for', async (context)
     keys.map(({ scope }) => scope),
     ['full', 'read', 'pay', 'full'],
   );
+});
+
+test('a key goes on getting the version that it was made under, as far as that is known', async (context) => {
+  const { registry, newGateway, owner } = await aRegistry(context);
+  const keys = [await added(registry.add(acme, ada)), await added(registry.addKey(acme, ada))];
+  const kept = await owner.query('SELECT DISTINCT api_version AS version FROM partners.api_keys');
+  assert.deepEqual(kept, [{ version: currentApiVersion }]);
+  // Of a later release that was taken back, and of none.
+  for (const version of ['2999-01-01', null]) {
+    await owner.query('UPDATE partners.api_keys SET api_version = $1', [version]);
+    const authenticate = newGateway();
+    for (const key of keys) {
+      assert.partialDeepStrictEqual(await authenticate(key), { apiVersion: currentApiVersion });
+    }
+  }
+});
+
+test('a key that may expire does so, within five years', async (context) => {
+  const { registry, authenticate, newGateway, owner } = await aRegistry(context);
+  await registry.add(acme, ada);
+  const year = 365 * 86_400_000;
+  for (const ms of [-1_000, 5.1 * year]) {
+    const wishes = { expiresAt: new Date(Date.now() + ms) };
+    assert.deepEqual(await registry.addKey(acme, ada, wishes), { outcome: 'wrong-expiry' });
+  }
+  const expiresAt = new Date(Date.now() + 4 * year);
+  const key = await added(registry.addKey(acme, ada, { expiresAt }));
+  assert.deepEqual(await authenticate(key), { ...good, expiresAtMs: expiresAt.getTime() });
+  await owner.query(`UPDATE partners.api_keys SET expires_at = '2026-01-02T03:04:05Z'
+    WHERE expires_at IS NOT NULL`);
+  const later = newGateway();
+  assert.deepEqual(await later(key), { outcome: 'expired', at: new Date('2026-01-02T03:04:05Z') });
+  assert.deepEqual(await later(`${key}x`), refused, 'who has not the whole key learns nothing');
+  assert.equal((await registry.acts()).filter(({ act }) => act === 'rotate-key').length, 1);
+});
+
+test('when a key was last used is written down by the way, and not for each request', async (context) => {
+  const { registry, authenticate, storeKeyUses, owner, letPass } = await aRegistry(context);
+  const key = await added(registry.add(acme, ada));
+  await added(registry.addKey(acme, ada));
+  const used = async () => (await registry.list())[0]!.keys.map(({ lastUsedAt }) => lastUsedAt);
+  await authenticate(key);
+  assert.deepEqual(await used(), [null, null]);
+  // Half a minute ago, by no clock but the database's.
+  letPass(30_000);
+  assert.equal(await storeKeyUses(), 0);
+  const [first, never] = await used();
+  const [row] = await owner.query<{ now: Date }>('SELECT now()');
+  assert.ok(Math.abs(row!.now.getTime() - first!.getTime() - 30_000) < 10_000);
+  assert.equal(never, null);
+  const written = 'SELECT xmin::text FROM partners.api_keys ORDER BY created_at';
+  const before = await owner.query(written);
+  letPass(10_000);
+  await authenticate(key);
+  await storeKeyUses();
+  assert.deepEqual(await owner.query(written), before, 'once in a minute is enough');
+  assert.deepEqual(await used(), [first, null]);
 });
 
 test('a key is revoked only when it alone is named', async (context) => {

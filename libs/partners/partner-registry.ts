@@ -1,4 +1,4 @@
-import type { KeyScope } from '@triplock/contracts';
+import { currentApiVersion, type KeyScope } from '@triplock/contracts';
 import type { CardNumbersIn, EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { apiKeyPrefix, generateApiKey, hashApiKey } from './api-keys.ts';
@@ -20,16 +20,25 @@ const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
 
 /** What may be known of an API key. */
 export type ListedKey = {
+  id: string;
   /** The beginning of the key; null for one that was made before beginnings were kept. */
   prefix: string | null;
   scope: KeyScope;
   createdAt: Date;
+  /** Null for one that does not expire. */
+  expiresAt: Date | null;
+  /** To within some minutes; null for one that was never used. */
+  lastUsedAt: Date | null;
   /** Null while it is good. */
   revokedAt: Date | null;
 };
 
 /** What is asked of a new key. */
-export type KeyWishes = { scope?: KeyScope };
+export type KeyWishes = {
+  scope?: KeyScope;
+  /** In the future, and at most five years from now. */
+  expiresAt?: Date;
+};
 
 /** A partner and its keys, the oldest first. */
 export type ListedPartner = { id: PartnerId; cardNumbersIn: CardNumbersIn; keys: ListedKey[] };
@@ -60,14 +69,17 @@ export type PartnerRegistry = {
     actor: PartnerActor,
   ): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'exists' }>;
   /**
-   * Gives a partner one more key, good at once, for everything unless another scope is named. The
-   * others go on, so that the partner may change over at any time before they are revoked.
+   * Gives a partner one more key, good at once, for everything and for ever unless its wishes
+   * say less. The others go on, so that the partner may change over at any time before they are
+   * revoked.
    */
   addKey(
     id: PartnerId,
     actor: PartnerActor,
     wishes?: KeyWishes,
-  ): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'no-partner' }>;
+  ): Promise<
+    { outcome: 'added'; apiKey: string } | { outcome: 'no-partner' } | { outcome: 'wrong-expiry' }
+  >;
   /**
    * Revokes the key that begins so, or that is the whole text. Gateways know of it within 5 s.
    * Nothing is done when several begin so.
@@ -95,39 +107,40 @@ export type PartnerRegistry = {
 };
 
 type KeyRow = {
+  id: string;
   prefix: string | null;
   scope: KeyScope;
   created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
   revoked_at: string | null;
 };
 type PartnerRow = { id: PartnerId; card_numbers_in: CardNumbersIn; keys: KeyRow[] };
 
 /** Partners in PostgreSQL, for a role that may write them. */
 export function openPartnerRegistry(database: Database): PartnerRegistry {
-  /** The new key, or undefined when the statement wrote none. */
-  const makeKey = async (
-    statement: string,
-    id: PartnerId,
-    { by, why }: PartnerActor,
-    more: readonly unknown[] = [],
-  ) => {
-    const apiKey = generateApiKey(id);
-    const parameters = [id, hashApiKey(apiKey), apiKeyPrefix(apiKey), by, why, ...more];
-    const rows = await database.query(statement, parameters);
-    return rows.length === 0 ? undefined : apiKey;
-  };
   return {
     async list() {
       return (await database.query<PartnerRow>(sql.listPartners)).map(fromRow);
     },
     acts: (of) => database.query<PartnerAct>(sql.listActs, [of ?? null, actsMax]),
-    async add(id, actor) {
-      const apiKey = await makeKey(sql.addPartner, id, actor);
-      return apiKey === undefined ? { outcome: 'exists' } : { outcome: 'added', apiKey };
+    async add(id, { by, why }) {
+      const apiKey = generateApiKey(id);
+      const key = [hashApiKey(apiKey), apiKeyPrefix(apiKey)];
+      const parameters = [id, ...key, by, why, currentApiVersion];
+      const rows = await database.query(sql.addPartner, parameters);
+      return rows.length === 0 ? { outcome: 'exists' } : { outcome: 'added', apiKey };
     },
-    async addKey(id, actor, { scope = 'full' } = {}) {
-      const apiKey = await makeKey(sql.addApiKey, id, actor, [scope]);
-      return apiKey === undefined ? { outcome: 'no-partner' } : { outcome: 'added', apiKey };
+    async addKey(id, { by, why }, { scope = 'full', expiresAt = null } = {}) {
+      const apiKey = generateApiKey(id);
+      const key = [hashApiKey(apiKey), apiKeyPrefix(apiKey)];
+      const parameters = [id, ...key, by, why, scope, expiresAt, currentApiVersion];
+      const [row] = await database.query<{ made: boolean; known: boolean }>(
+        sql.addApiKey,
+        parameters,
+      );
+      if (row!.made) return { outcome: 'added', apiKey };
+      return { outcome: row!.known ? 'wrong-expiry' : 'no-partner' };
     },
     async revokeKey(id, beginning, { by, why }) {
       const parameters = [id, beginning, hashApiKey(beginning), by, why];
@@ -190,13 +203,18 @@ function fromRow({ id, card_numbers_in, keys }: PartnerRow): ListedPartner {
   return {
     id,
     cardNumbersIn: card_numbers_in,
-    keys: keys.map(({ prefix, scope, created_at: createdAt, revoked_at: revokedAt }) => ({
-      prefix,
-      scope,
-      createdAt: new Date(createdAt),
-      revokedAt: revokedAt === null ? null : new Date(revokedAt),
+    keys: keys.map(({ created_at, expires_at, last_used_at, revoked_at, ...key }) => ({
+      ...key,
+      createdAt: new Date(created_at),
+      expiresAt: timeOrNull(expires_at),
+      lastUsedAt: timeOrNull(last_used_at),
+      revokedAt: timeOrNull(revoked_at),
     })),
   };
+}
+
+function timeOrNull(text: string | null): Date | null {
+  return text === null ? null : new Date(text);
 }
 
 /** A partner that a launcher or a test wants to be there. */
@@ -225,7 +243,8 @@ export async function seedPartner(
     const key = apiKeyPrefix(apiKey);
     const sealed = JSON.stringify(keys.seal(id, webhookSecret));
     const host = targetHost(new URL(webhookUrl));
-    const parameters = [id, hashApiKey(apiKey), webhookUrl, sealed, key, host];
+    const endpoint = [webhookUrl, sealed, key, host];
+    const parameters = [id, hashApiKey(apiKey), ...endpoint, currentApiVersion];
     const rows = await tx.query<{ key_holder: string | null }>(sql.seedPartner, parameters);
     const holder = rows[0]?.key_holder ?? seed.id;
     if (holder !== seed.id) throw new Error(`the API key for ${seed.id} is another partner's`);

@@ -2,12 +2,19 @@ import type { KeyScope } from '@triplock/contracts';
 import type { CardNumbersIn, EndpointId, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { inBatches } from '@triplock/runtime';
-import { createAuthenticator, type Authentication } from './api-keys.ts';
+import {
+  createAuthenticator,
+  openKeyUses,
+  versionOf,
+  type Authentication,
+  type KeyHolder,
+} from './api-keys.ts';
 import type { TestResult } from './webhook-endpoints.ts';
 import type { SealedSecret, WebhookKeys } from './webhook-secrets.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/partners.sql', [
   'findApiKeys',
+  'noteKeyUses',
   'findWebhookEndpoints',
   'disableWebhookEndpoint',
   'takeEndpointQuestions',
@@ -61,6 +68,13 @@ export type Partners = {
    * cannot be reached.
    */
   authenticate(apiKey: string): Promise<Authentication>;
+  /**
+   * Writes down when keys were last used, a thousand at once, and returns how many more wait. It is
+   * called about once a minute: authenticating writes nothing.
+   *
+   * @throws when PostgreSQL cannot be reached; the next call writes it down.
+   */
+  storeKeyUses(): Promise<number>;
   /**
    * Asked at every call, so that a new URL or secret counts at once. Calls at the same time share
    * a question that none of them came after. `undefined`: nothing may be sent, because its server
@@ -127,7 +141,17 @@ type KeyRow = {
   partner_id: PartnerId;
   card_numbers_in: CardNumbersIn;
   scope: KeyScope;
+  api_version: string | null;
+  key_id: string;
+  expires_at: Date | null;
 };
+
+function holderOf(row: KeyRow): KeyHolder {
+  const { key_id: keyId, partner_id: partnerId, card_numbers_in: cardNumbersIn, scope } = row;
+  const expiresAtMs = row.expires_at?.getTime() ?? Infinity;
+  const apiVersion = versionOf(row.api_version);
+  return { partnerId, cardNumbersIn, scope, keyId, apiVersion, expiresAtMs };
+}
 
 /** The statements of webhook-endpoints.sql and webhook-deliveries.sql notify it. */
 const webhooksChannel = 'triplock_webhooks';
@@ -143,26 +167,30 @@ const lookUpLimits = { itemsMax: 1_000, waitingMax: 10_000 };
 const endpointLimits = { itemsMax: 1_000 };
 
 /**
- * Partners in PostgreSQL. `clock` gives milliseconds; the machine's own by default. `webhookKeys`
+ * Partners in PostgreSQL. `clock` gives milliseconds, `wallClock` those since 1970, by which keys
+ * expire; the machine's own by default. `webhookKeys`
  * open webhook secrets: only who sends webhooks needs them.
  */
 export function openPartners(
   database: Database,
   {
     clock = () => performance.now(),
+    wallClock,
     webhookKeys,
-  }: { clock?: () => number; webhookKeys?: WebhookKeys } = {},
+  }: { clock?: () => number; wallClock?: () => number; webhookKeys?: WebhookKeys } = {},
 ): Partners {
   const find = inBatches(async (hashes: readonly Buffer[]) => {
     const rows = await database.query<KeyRow>(sql.findApiKeys, [hashes]);
     const known = new Map(
-      rows.map(({ sha256, partner_id: partnerId, card_numbers_in: cardNumbersIn, scope }) => {
-        return [sha256.toString('base64'), { partnerId, cardNumbersIn, scope }];
-      }),
+      rows.map((row): [string, KeyHolder] => [row.sha256.toString('base64'), holderOf(row)]),
     );
     return hashes.map((hash) => known.get(hash.toString('base64')));
   }, lookUpLimits);
-  const authenticator = createAuthenticator(find, clock);
+  const uses = openKeyUses(
+    (ids, secondsAgo) => database.query(sql.noteKeyUses, [ids, secondsAgo]),
+    clock,
+  );
+  const authenticator = createAuthenticator(find, clock, { wallClock, onUse: uses.note });
   const openAll = (partnerId: PartnerId, secrets: readonly SealedSecret[]) => {
     if (webhookKeys === undefined) throw new Error('these partners were opened without keys');
     return secrets.map((each) => webhookKeys.open(partnerId, each));
@@ -181,6 +209,7 @@ export function openPartners(
   }, endpointLimits);
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
+    storeKeyUses: uses.store,
     webhookEndpoint: async (id) => (await findEndpoint(id))?.(),
     async takeQuestions(endpointsMax, which) {
       const parameters = [endpointsMax, which === 'paced'];

@@ -2,6 +2,7 @@ import type { Claims } from '@triplock/claims';
 import type { Ledger, FollowUps } from '@triplock/ledger';
 import type {
   EventFeed,
+  PartnerKeys,
   Settlements,
   TargetPolicy,
   WebhookDeliveries,
@@ -45,6 +46,7 @@ export type Gateway = {
   settlements: Settlements;
   events: EventFeed;
   endpoints: WebhookEndpoints;
+  apiKeys: PartnerKeys;
   deliveries: WebhookDeliveries;
   /** They open what a customer has to do. */
   actionKeys: SealingKeys;

@@ -2,17 +2,20 @@ import { openClaims } from '@triplock/claim-stores';
 import { compileSchemas } from '@triplock/contracts';
 import { openLedgerStore } from '@triplock/ledgers';
 import {
+  openPartnerKeys,
   openPartners,
   openEventFeed,
   openSettlements,
   openWebhookDeliveries,
   openWebhookEndpoints,
   targetPolicyOf,
+  type Partners,
 } from '@triplock/partners';
 import type { TxnId } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
 import {
   explainListenError,
+  runLoop,
   runService,
   shareReads,
   withDeadline,
@@ -43,6 +46,8 @@ import { ingestGateway } from './service.ts';
 // A request is answered within 3 s. Authenticating may take 0.5 s of them, releasing a claim 0.2 s;
 // the rest is for everything between.
 const budgetMs = 2_200;
+// What a last use is known to anyway.
+const storeUsesEveryMs = 60_000;
 
 await runService(ingestGateway, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
@@ -54,6 +59,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   const { ledger, followUps, continuity } = store;
   if (store.store !== 'postgres') service.onClose('ledger', () => ledger.close());
   const partners = openPartners(database);
+  storeKeyUses(partners, service);
 
   const { ACCEPTED_TOPIC: topic, INSTANCE_NAME: clientId } = config;
   const onThrottled = meterThrottles(service.metrics);
@@ -88,6 +94,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     settlements: openSettlements(database),
     events: openEventFeed(database),
     endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),
+    apiKeys: openPartnerKeys(database, config.WEBHOOK_KEYS),
     actionKeys: config.ACTION_KEYS,
     deliveries: openWebhookDeliveries(database),
     targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
@@ -121,6 +128,16 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     routes: { 'GET /claims': showClaimState(readBack) },
   });
 });
+
+/** Writes down when keys were last used, off every request's way, and once more at the end. */
+function storeKeyUses(partners: Partners, { logger, onClose }: Service): void {
+  const storing = { name: 'store when keys were used', idleMs: storeUsesEveryMs, logger };
+  const loop = runLoop(() => partners.storeKeyUses(), storing);
+  onClose('when keys were used', async () => {
+    await loop.stop();
+    await partners.storeKeyUses();
+  });
+}
 
 /** The database that partners are in, and the ledger in `postgres`. */
 function openGatewayDatabase(config: Config, { logger, onClose }: Service): Database {

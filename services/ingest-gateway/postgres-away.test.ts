@@ -69,6 +69,40 @@ test('a warm gateway goes on accepting while PostgreSQL is away, and says so', a
   assert.equal((await gateway.get(before.headers.get('location')!)).status, 200);
 });
 
+test('a key expires on time while PostgreSQL is away, and its last use is written at the end', async (t) => {
+  const given = await gatewaySettings(t);
+  const postgres = await createTestRelay(t, given.settings.DATABASE_URL);
+  const settings = { ...given.settings, DATABASE_URL: postgres.url };
+  const owner = given.database.open();
+  const gateway = startGateway(t, { ...given, settings });
+  await gateway.ready();
+  // It has not heard of the key yet.
+  await owner.query(`UPDATE partners.api_keys SET expires_at = now() + interval '15 s'
+    WHERE partner_id = 'acme'`);
+  assert.equal((await gateway.get('/v1/keys/payment/x')).status, 200);
+  await postgres.cut();
+  assert.equal((await gateway.post(body, key('during'))).status, 202);
+  const expiry = { withinMs: 60_000, what: 'that the key expires' };
+  const refused = await eventually(async () => {
+    const answer = await gateway.post(body, key('during'));
+    return answer.status === 202 ? undefined : answer;
+  }, expiry);
+  assert.equal(refused.status, 401);
+  assert.match(refused.headers.get('www-authenticate')!, /^Bearer error="invalid_token"/);
+  assert.match(((await refused.json()) as { detail: string }).detail, /expired at 20\d\d-/);
+  await postgres.restore();
+  gateway.terminate();
+  assert.equal((await gateway.ended).exitCode, 0);
+  const used = await owner.query<{ partner: string; used: boolean }>(
+    `SELECT partner_id AS partner, last_used_at > now() - interval '2 minutes' AS used
+     FROM partners.api_keys ORDER BY 1`,
+  );
+  assert.deepEqual(used, [
+    { partner: 'acme', used: true },
+    { partner: 'globex', used: null },
+  ]);
+});
+
 test('a gateway tells operators whether its claims are warm, were lost, or cannot be asked', async (t) => {
   const { gateway, redis, readiness } = await aGateway(t);
   const tells = async () => {

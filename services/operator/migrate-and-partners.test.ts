@@ -129,10 +129,22 @@ test('a key is made for less than everything where that is said', async (t) => {
     runOperator(['partners', ...words], { PARTNERS_DATABASE_URL: store.url('triplock_partners') });
   await run('add', 'acme');
   assert.equal((await run('rotate-key', 'acme', '--scope', 'read')).code, 0);
-  assert.match((await run('list')).stdout, /^acme\n {2}\S+ +full .*good\n {2}\S+ +read .*good\n$/);
+  assert.match(
+    (await run('list')).stdout,
+    /^acme\n {2}\S+ +full .*good, .*\n {2}\S+ +read .*good, .*\n$/,
+  );
+  const expires = new Date(Date.now() + 86_400_000).toISOString();
+  const until = ['rotate-key', 'acme', '--scope', 'pay', '--expires'];
+  assert.equal((await run(...until, expires)).code, 0);
+  assert.match(
+    (await run('list')).stdout,
+    new RegExp(` pay .* good until ${expires}, never used\n$`),
+  );
+  assert.equal((await run(...until, '2020-01-01')).code, 1);
   for (const words of [
     ['rotate-key', 'acme', '--scope', 'write'],
     ['add', 'globex', '--scope', 'read'],
+    ['rotate-key', 'acme', '--expires', 'tomorrow'],
   ]) {
     const { code, stderr } = await run(...words);
     assert.equal(code, 2, stderr);

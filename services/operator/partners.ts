@@ -23,11 +23,13 @@ import {
   openTerminal,
   runCommand,
   isMissing,
+  timeOf,
   UsageError,
 } from '@triplock/command';
 import {
   openPartnerRegistry,
   type KeyWishes,
+  type ListedKey,
   type ListedPartner,
   type PartnerRegistry,
 } from '@triplock/partners';
@@ -43,7 +45,7 @@ const help = `
 npm run partners -- list
 npm run partners -- log [ID]
 npm run partners -- add ID
-npm run partners -- rotate-key ID [--scope full|read|pay]
+npm run partners -- rotate-key ID [--scope full|read|pay] [--expires TIME]
 npm run partners -- revoke-key ID KEYPREFIX
 npm run partners -- card-numbers ID allowed|refused|FIELD[,FIELD]
 npm run partners -- rotate-secret ID ENDPOINT [--again]
@@ -51,7 +53,7 @@ npm run partners -- reseal-secrets
 
 Manages the partners of a running system, their API keys and webhook secrets. A key is stored as a hash and shown
 once, when it is made. rotate-key makes a new one, valid at once, beside the others: for everything,
-or with --scope read for every GET, with --scope pay for payments and what follows them alone;
+or with --scope read for every GET, with --scope pay for payments and what follows them alone; with --expires until then;
 revoke-key ends the one that begins with KEYPREFIX, within 5 s. card-numbers says whether what a partner sends
 may look like the numbers of payment cards, which else is a 400: everywhere, nowhere, or in some of
 idempotency-key, reference, description, reason, metadata and single values of it as metadata.NAME;
@@ -66,6 +68,7 @@ done, 2 when the system is not up.
   --by NAME      who you are; the user of this machine outside production
   --reason TEXT  why; production wants it
   --scope SCOPE  of rotate-key: what the new key is for
+  --expires TIME of rotate-key: when it ends, within five years; by default it does not
   --home DIR   the instance on this machine (.triplock)
   --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed },
                { id, cardNumbersIn }, { id, endpoint, secret, previousSecretUntil }
@@ -88,6 +91,7 @@ export function partners(caller: Caller): Promise<void> {
         reason: { type: 'string' },
         again: { type: 'boolean' },
         scope: { type: 'string' },
+        expires: { type: 'string' },
       },
       wordsMax: 3,
       run: async ({ values, words, interrupted }) => {
@@ -151,7 +155,7 @@ function actionOf(
   const extra = given[takes.length];
   if (extra !== undefined) throw new UsageError(`unexpected argument '${extra}': ${usage}`);
   if (wishes !== undefined && act !== 'rotate-key') {
-    throw new UsageError('--scope is of rotate-key alone');
+    throw new UsageError('--scope and --expires are of rotate-key alone');
   }
   const [id, word = ''] = given;
   switch (act) {
@@ -178,8 +182,14 @@ function actionOf(
 }
 
 /** What is asked of a new key; nothing when nothing is. @throws UsageError */
-function wishesOf({ scope }: { scope?: string }): { wishes?: KeyWishes } {
-  return scope === undefined ? {} : { wishes: { scope: keyScopeOf(scope) } };
+function wishesOf({ scope, expires }: { scope?: string; expires?: string }) {
+  const expiresAt = timeOf(expires, { option: 'expires' });
+  if (scope === undefined && expiresAt === undefined) return {};
+  const wishes: KeyWishes = {
+    ...(scope !== undefined && { scope: keyScopeOf(scope) }),
+    ...(expiresAt && { expiresAt }),
+  };
+  return { wishes };
 }
 
 /** @throws UsageError when the word is neither all, nothing, nor a list of fields. */
@@ -201,13 +211,20 @@ async function list(registry: PartnerRegistry): Promise<PartnerActDone> {
 }
 
 function render({ id, cardNumbersIn, keys }: ListedPartner): string[] {
-  const rows = keys.map(({ prefix, scope, createdAt, revokedAt }) => {
-    const state = revokedAt === null ? 'good' : `revoked ${revokedAt.toISOString()}`;
-    const key = (prefix ?? '(beginning not kept)').padEnd(30);
-    return `  ${key} ${scope}  ${createdAt.toISOString()}  ${state}`;
+  const rows = keys.map((key) => {
+    const { prefix, scope, createdAt, lastUsedAt } = key;
+    const shown = (prefix ?? '(beginning not kept)').padEnd(30);
+    const used = lastUsedAt === null ? 'never used' : `last used ${lastUsedAt.toISOString()}`;
+    return `  ${shown} ${scope}  ${createdAt.toISOString()}  ${stateOf(key)}, ${used}`;
   });
   if (cardNumbersIn.length === 0) return [id, ...rows];
   return [`${id}  (card numbers ${allowedIn(cardNumbersIn)})`, ...rows];
+}
+
+function stateOf({ expiresAt, revokedAt }: ListedKey): string {
+  if (revokedAt !== null) return `revoked ${revokedAt.toISOString()}`;
+  if (expiresAt === null) return 'good';
+  return `${expiresAt > new Date() ? 'good until' : 'expired'} ${expiresAt.toISOString()}`;
 }
 
 function log(id: PartnerId | undefined) {

@@ -283,6 +283,38 @@ test('what forty endpoints that were made and deleted left behind leaves in its 
   }
 });
 
+test('API keys that ended leave after 400 days, and none that is good', async (context) => {
+  const { owner, deliveries } = await queues(context, {});
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme')`);
+  const ago = (days: number | null) => `now() - ${days ?? 'NULL'} * interval '1 day'`;
+  const keys: [name: string, expired: number | null, revoked: number | null][] = [
+    ['good', null, null],
+    ['good for a while', -1, null],
+    ['revoked lately', null, 399],
+    ['revoked long ago', null, 401],
+    ['expired lately', 399, null],
+    ['expired long ago', 401, null],
+    ['expired long ago, then revoked', 401, 1],
+  ];
+  for (const [name, expired, revoked] of keys) {
+    await owner.query(
+      `INSERT INTO partners.api_keys
+         (sha256, partner_id, name, created_at, expires_at, revoked_at)
+       VALUES (sha256($1::text::bytea), 'acme', $1, now() - interval '500 days', ${ago(expired)},
+               ${ago(revoked)})`,
+      [name],
+    );
+  }
+  while ((await deliveries.reapSettings(2)) > 0);
+  const left = await owner.query<{ name: string }>(
+    'SELECT name FROM partners.api_keys ORDER BY name',
+  );
+  assert.deepEqual(
+    left.map(({ name }) => name),
+    ['expired lately', 'good', 'good for a while', 'revoked lately'],
+  );
+});
+
 test('rates of whoever has rested are forgotten, and those that are spent are not', async (context) => {
   const { owner, deliveries, leaseBy } = await queues(context, { acme: 5, globex: 5 });
   await leaseBy({ partner: { aSecond: 1 } });

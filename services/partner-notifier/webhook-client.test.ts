@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { LookupAddress } from 'node:dns';
 import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { currentApiVersion } from '@triplock/contracts';
 import { isAllowedAddress, type TargetPolicy } from '@triplock/partners';
 import type { EventId } from '@triplock/payments';
 import { freePort } from '@triplock/testing';
@@ -47,6 +48,7 @@ test('a webhook arrives as it was signed, and any 2xx is a delivery', async (con
   const [received] = receiver.received;
   assert.equal(received!.body, body);
   assert.equal(received!.headers['content-type'], 'application/json');
+  assert.equal(received!.headers['triplock-version'], currentApiVersion);
   const headers = received!.headers as Record<string, string>;
   assert.deepEqual(new Webhook(secret).verify(received!.body, headers), JSON.parse(body));
 });

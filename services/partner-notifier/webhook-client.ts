@@ -4,6 +4,7 @@ import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import https from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { urlToHttpOptions } from 'node:url';
+import { currentApiVersion } from '@triplock/contracts';
 import { isAllowedAddress, targetRefusal, type TargetPolicy } from '@triplock/partners';
 import { http } from '@triplock/runtime';
 
@@ -107,6 +108,7 @@ function contentHeaders(body: string): Record<string, string> {
     'content-type': 'application/json',
     'content-length': String(Buffer.byteLength(body)),
     'user-agent': 'Triplock-Webhooks/1',
+    'triplock-version': currentApiVersion,
   };
 }
 

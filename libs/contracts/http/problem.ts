@@ -10,6 +10,7 @@ export const problemCodes = {
   invalid_request: { status: 400, title: 'The request is invalid' },
   webhook_endpoint_not_verified: { status: 409, title: 'The webhook endpoint is not verified' },
   settlement_open: { status: 409, title: 'The day is not closed' },
+  last_full_key: { status: 409, title: 'It is the last API key for everything' },
   unauthorized: { status: 401, title: 'Not authenticated' },
   insufficient_scope: { status: 403, title: 'The API key may not do this' },
   not_found: { status: 404, title: 'Not found' },

@@ -7,7 +7,8 @@
 SELECT id, card_numbers_in, coalesce(
   jsonb_agg(
     jsonb_build_object(
-      'prefix', prefix, 'scope', scope, 'created_at', k.created_at, 'revoked_at', revoked_at
+      'id', key_id, 'prefix', prefix, 'scope', scope, 'created_at', k.created_at,
+      'expires_at', expires_at, 'last_used_at', last_used_at, 'revoked_at', revoked_at
     )
     ORDER BY k.created_at, sha256
   ) FILTER (WHERE sha256 IS NOT NULL), '[]'
@@ -20,12 +21,14 @@ ORDER BY id
 -- name: addPartner
 -- Makes a partner with its first API key.
 --
--- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it, $4 who, $5 why or null.
+-- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it, $4 who, $5 why or null, $6 the
+-- version of the interface that it is made under.
 -- A row: made. No row: there is such a partner, and nothing was written.
 WITH partner AS (
   INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT (id) DO NOTHING RETURNING id
 ), api_key AS (
-  INSERT INTO partners.api_keys (sha256, partner_id, prefix) SELECT $2, id, $3 FROM partner
+  INSERT INTO partners.api_keys (sha256, partner_id, prefix, api_version)
+  SELECT $2, id, $3, $6 FROM partner
   RETURNING partner_id
 ), act AS (
   INSERT INTO partners.acts (act, partner_id, subject, done_by, why)
@@ -37,16 +40,20 @@ SELECT partner_id FROM api_key
 -- Gives a partner one more API key; the others go on until they are revoked.
 --
 -- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it, $4 who, $5 why or null, $6 its
--- scope. A row: made. No row: there is no such partner.
+-- scope, $7 when it expires or null, $8 the version that it is made under. Always one row: whether
+-- it was made, and whether there is such a partner; where there is and none was made, it may not
+-- expire then.
 WITH api_key AS (
-  INSERT INTO partners.api_keys (sha256, partner_id, prefix, scope)
-  SELECT $2, id, $3, $6 FROM partners.partners WHERE id = $1
+  INSERT INTO partners.api_keys (sha256, partner_id, prefix, scope, expires_at, api_version)
+  SELECT $2, id, $3, $6, $7, $8 FROM partners.partners
+  WHERE id = $1 AND partners.may_expire($7::timestamptz)
   RETURNING partner_id
 ), act AS (
   INSERT INTO partners.acts (act, partner_id, subject, done_by, why)
   SELECT 'rotate-key', partner_id, $3, $4, $5 FROM api_key
 )
-SELECT partner_id FROM api_key
+SELECT EXISTS (SELECT FROM api_key) AS made,
+       EXISTS (SELECT FROM partners.partners WHERE id = $1) AS known
 
 -- name: revokeApiKey
 -- Revokes the one key of a partner that is named, if it is one.
@@ -58,7 +65,7 @@ WITH named AS (
   SELECT sha256 FROM partners.api_keys
   WHERE partner_id = $1 AND revoked_at IS NULL AND (starts_with(prefix, $2) OR sha256 = $3)
 ), revoked AS (
-  UPDATE partners.api_keys SET revoked_at = now()
+  UPDATE partners.api_keys SET revoked_at = now(), sealed = NULL
   WHERE sha256 IN (SELECT sha256 FROM named) AND (SELECT count(*) FROM named) = 1
     -- Of two at once the second sees it revoked, and does nothing.
     AND revoked_at IS NULL
@@ -99,7 +106,8 @@ SELECT partners.lock_webhook_endpoints($1)
 -- callers go one after the other (lockSeeds).
 --
 -- $1 partner id, $2 SHA-256 of the API key, $3 webhook URL, $4 webhook secret, sealed, $5 what may
--- be shown of the key, $6 the URL's host. Who calls this says that the server there wants webhooks.
+-- be shown of the key, $6 the URL's host, $7 the version of the interface that the key is made
+-- under. Who calls this says that the server there wants webhooks.
 -- Always one row: `key_holder` is the partner whom the key belongs to afterwards, null when it was
 -- this call that gave it to $1. A secret that signs already stays where it is; another one becomes
 -- the newest, and the one before it stays good for a day. What changes anything is recorded.
@@ -116,7 +124,7 @@ WITH act AS (
 ), partner AS (
   INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT (id) DO NOTHING
 ), api_key AS (
-  INSERT INTO partners.api_keys (sha256, partner_id, prefix) VALUES ($2, $1, $5)
+  INSERT INTO partners.api_keys (sha256, partner_id, prefix, api_version) VALUES ($2, $1, $5, $7)
   ON CONFLICT (sha256) DO NOTHING
 ), known AS (
   SELECT endpoint_id, secrets, second_secret_until,

@@ -5,10 +5,18 @@
 --
 -- $1 SHA-256 hashes of keys, 1 000 at most.
 -- A row: the key with this hash authenticates `partner_id`, whose texts may look like card numbers
--- in those fields, for what is in its scope. No row: there is no such key, or it was revoked.
-SELECT sha256, partner_id, card_numbers_in, scope
+-- in those fields, for what is in its scope, until it expires (null: for ever), in the version
+-- of the interface that it was made under (null: the current one). No row: there is no such key, or
+-- it was revoked.
+SELECT sha256, key_id, partner_id, card_numbers_in, scope, api_version, expires_at
 FROM partners.api_keys JOIN partners.partners ON id = partner_id
 WHERE sha256 = ANY ($1::bytea[]) AND revoked_at IS NULL
+
+-- name: noteKeyUses
+-- Writes down when API keys were last used, by the function that the table's owner lends for it.
+--
+-- $1 ids of keys, 1 000 at most, $2 how many seconds ago each was used.
+SELECT partners.note_api_key_uses($1::uuid[], $2::double precision[])
 
 -- name: findWebhookEndpoints
 -- Where the webhooks of endpoints go, and what they are signed with.

@@ -66,7 +66,8 @@ LIMIT $4
 SELECT id, created_at AS "createdAt", card_numbers_in AS "cardNumbersIn", (
   SELECT coalesce(jsonb_agg(
     jsonb_build_object(
-      'prefix', prefix, 'scope', scope, 'createdAt', k.created_at, 'revokedAt', revoked_at
+      'prefix', prefix, 'scope', scope, 'createdAt', k.created_at, 'expiresAt', expires_at,
+      'lastUsedAt', last_used_at, 'revokedAt', revoked_at
     )
     ORDER BY k.created_at
   ), '[]')

@@ -134,6 +134,8 @@ export const shownPartner = json.component('Partner', {
       prefix: json.orNull(json.text),
       scope: json.text,
       createdAt: json.text,
+      expiresAt: json.orNull(json.text),
+      lastUsedAt: json.orNull(json.text),
       revokedAt: json.orNull(json.text),
     }),
   ),

@@ -59,13 +59,16 @@ function partnerSection(
   { id: name, createdAt, cardNumbersIn, keys }: ShownPartner,
   session: Session,
 ): Html {
-  const rows = keys.map(({ prefix, scope, createdAt: made, revokedAt }): Shown[] => [
-    id(prefix === null ? '(beginning not kept)' : `${prefix}…`),
-    scope,
-    time(new Date(made)),
-    revokedAt === null ? state('good') : html`${state('revoked')} ${time(new Date(revokedAt))}`,
-    revokedAt === null && prefix !== null
-      ? foldedForm(session, 'partners.revoke-key', { fields: { partner: name, prefix } })
+  const rows = keys.map((key): Shown[] => [
+    id(key.prefix === null ? '(beginning not kept)' : `${key.prefix}…`),
+    key.scope,
+    time(new Date(key.createdAt)),
+    key.lastUsedAt === null ? 'never' : time(new Date(key.lastUsedAt)),
+    stateOf(key),
+    key.revokedAt === null && key.prefix !== null
+      ? foldedForm(session, 'partners.revoke-key', {
+          fields: { partner: name, prefix: key.prefix },
+        })
       : '',
   ]);
   const isExempt = cardNumbersIn.length > 0;
@@ -83,7 +86,7 @@ function partnerSection(
       <a href="/webhooks?partner=${name}">Webhooks</a> ·
       <a href="/settlements?partner=${name}">Settlements</a>
     </p>
-    ${table(`API keys of ${name}`, ['Key', 'Scope', 'Made', 'State', 'Act'], {
+    ${table(`API keys of ${name}`, ['Key', 'Scope', 'Made', 'Last used', 'State', 'Act'], {
       rows,
       empty: 'It has no key, so it can ask for nothing.',
     })}
@@ -94,4 +97,13 @@ function partnerSection(
         ${acts}
       </details>`
     }`;
+}
+
+function stateOf({ expiresAt, revokedAt }: ShownPartner['keys'][number]): Html {
+  if (revokedAt !== null) return html`${state('revoked')} ${time(new Date(revokedAt))}`;
+  if (expiresAt === null) return html`${state('good')}`;
+  const at = new Date(expiresAt);
+  return at > new Date()
+    ? html`${state('good')} until ${time(at)}`
+    : html`${state('expired')} ${time(at)}`;
 }

@@ -157,7 +157,7 @@ GRANT SELECT ON partners.partners, partners.shown_webhook_endpoints, partners.en
   webhooks.delivery_attempts
 TO triplock_console;
 -- Keys by what may be shown of them.
-GRANT SELECT (partner_id, prefix, scope, created_at, revoked_at)
+GRANT SELECT (partner_id, prefix, scope, created_at, expires_at, last_used_at, revoked_at)
 ON partners.api_keys TO triplock_console;
 -- Claims as the auditor sees them: what partners wrote is none of its business.
 GRANT USAGE ON SCHEMA claims TO triplock_console;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { currentApiVersion } from '@triplock/contracts';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import { testAdmission } from '../test/gateway.ts';
 import { apiKey, httpRequest, paymentRequest, startEdge, type Edge } from '../test/http-edge.ts';
@@ -192,6 +193,24 @@ test('every answer names its request, by a name of its own, and its type without
   ];
   assert.deepEqual(types, [json, json, html, problem, problem]);
   assert.equal(new Set(ids).size, requests.length);
+});
+
+test('every answer says which version it is in, asked for or not', async (t) => {
+  const edge = await startEdge(t);
+  const requests = [
+    paymentRequest(),
+    paymentRequest({ 'Triplock-Version': currentApiVersion }),
+    httpRequest('GET /healthz', { Authorization: undefined, 'Triplock-Version': 'of whatever' }),
+    httpRequest('GET /openapi.json', { Authorization: undefined }),
+    httpRequest('GET /bug'),
+    httpRequest('GET /nowhere'),
+    'no HTTP at all\r\n\r\n',
+  ];
+  const answers = await Promise.all(requests.map((request) => edge.exchange(request)));
+  const versions = answers.map(({ headers }) => headers['triplock-version']);
+  assert.deepEqual(versions, Array(requests.length).fill(currentApiVersion));
+  const statuses = answers.map(({ status }) => status);
+  assert.deepEqual(statuses, [202, 202, 200, 200, 500, 404, 400]);
 });
 
 test('a trusted proxy names requests, nobody else does, and the log has the same name', async (t) => {

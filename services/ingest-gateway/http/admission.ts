@@ -1,14 +1,20 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Problem } from '@triplock/contracts';
+import {
+  apiVersions,
+  isApiVersion,
+  keyScopes,
+  Problem,
+  type ApiVersion,
+  type KeyScope,
+} from '@triplock/contracts';
 import { PartnersUnavailableError, type Authentication, type Partners } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { callerAddress, createRateLimiter, type RateLimiter } from '@triplock/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
 import type { Backlog } from '../gateway.ts';
-import { tooManyAtOnce, unknownYet } from './problems.ts';
-import { insufficientScope, suffices } from './scopes.ts';
+import { tooManyAtOnce, unauthorized, unknownYet } from './problems.ts';
 
 /** Who may ask for anything, and how often. */
 export type Admission = {
@@ -44,8 +50,8 @@ export function admitStrangers({ publicRate }: Admission): Hook {
 /**
  * A hook that lets only known API keys in, for what they are for and no more often than their rate,
  * and sets on the request whose it is and what that partner may. A missing, malformed or unknown
- * key gets the same 401, so that an answer says nothing about keys, and 429 once its address has
- * sent too many.
+ * key gets the same 401, so that an answer says nothing about keys but to whoever has one that
+ * expired, and 429 once its address has sent too many.
  *
  * The address is looked at only after the key was found to be none: a partner whose neighbour
  * behind one address sends bad keys is served all the same.
@@ -57,9 +63,7 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
     const authentication = apiKey === undefined ? undefined : await authenticate(apiKey);
     if (authentication?.outcome !== 'authenticated') {
       admit(failureRate, callerAddress(request));
-      throw new Problem('unauthorized', 'Send a valid API key: Authorization: Bearer <api key>.', {
-        headers: { 'www-authenticate': 'Bearer' },
-      });
+      throw authentication?.outcome === 'expired' ? expired(authentication.at) : unauthorized();
     }
     const { tokens, scope = 'full' } = request.routeOptions.config;
     admit(partnerRate, authentication.partnerId, tokens);
@@ -67,7 +71,66 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
       throw insufficientScope(authentication.scope, scope);
     request.partnerId = authentication.partnerId;
     request.cardNumbersIn = authentication.cardNumbersIn;
+    request.apiKeyId = authentication.keyId;
+    request.apiVersion = authentication.apiVersion;
+    const asked = request.headers['triplock-version'];
+    if (asked !== undefined) request.apiVersion = versionIn(asked);
   };
+}
+
+/** @throws Problem `invalid_request` that names those that there are; of several lines none is. */
+function versionIn(header: string | string[]): ApiVersion {
+  if (typeof header === 'string' && isApiVersion(header)) return header;
+  const detail = `Send no Triplock-Version, or one of: ${apiVersions.join(', ')}.`;
+  throw new Problem('invalid_request', detail);
+}
+
+/** Only who has the whole key learns that it was one, and whoever has that could use it before. */
+function expired(at: Date): Problem {
+  return new Problem(
+    'unauthorized',
+    `This API key expired at ${at.toISOString()}. Send one that is still good.`,
+    {
+      headers: {
+        'www-authenticate': 'Bearer error="invalid_token", error_description="The key expired"',
+      },
+    },
+  );
+}
+
+/**
+ * What a route needs of an API key: `any`, whatever its scope; `read` and `pay`, one that is for
+ * that; `full`, one that is for everything, which suffices everywhere.
+ */
+export type NeededScope = 'any' | KeyScope;
+
+const sufficient: Readonly<Record<NeededScope, readonly KeyScope[]>> = {
+  any: keyScopes,
+  read: ['read', 'full'],
+  pay: ['pay', 'full'],
+  full: ['full'],
+};
+
+/** Whether a key of a scope may do what needs this one. */
+function suffices(has: KeyScope, needed: NeededScope): boolean {
+  return sufficient[needed].includes(has);
+}
+
+/** The key is good, and not for this: 403, as RFC 6750 asks (section 3.1). Nothing was done. */
+function insufficientScope(has: KeyScope, needed: NeededScope): Problem {
+  const detail = `This takes an API key of scope ${wordsOf(needed)}; yours is of scope \`${has}\`.`;
+  return new Problem('insufficient_scope', detail, {
+    headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${needed}"` },
+  });
+}
+
+/** What the OpenAPI document says of it. */
+export function describeScope(needed: NeededScope): string {
+  return needed === 'any' ? 'Every API key may.' : `Takes an API key of scope ${wordsOf(needed)}.`;
+}
+
+function wordsOf(needed: NeededScope): string {
+  return sufficient[needed].map((each) => `\`${each}\``).join(' or ');
 }
 
 /** Takes tokens of whoever it is; what to refuse the request with when there are too few. */

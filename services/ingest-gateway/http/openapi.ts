@@ -3,11 +3,15 @@ import { fastifySwagger } from '@fastify/swagger';
 import {
   balanceEntryListSchema,
   balanceEntrySchema,
+  apiKeyListSchema,
+  apiKeySchema,
+  apiVersions,
   balanceSchema,
   disputeSchema,
   eventFeedSchema,
   fedEventSchema,
   keyStatusSchema,
+  newApiKeySchema,
   newWebhookEndpointSchema,
   problemSchema,
   redeliveryRequestSchema,
@@ -38,9 +42,11 @@ const info = {
   description:
     'A payment takes effect once, and no accepted payment is lost, whatever crashes: effectively ' +
     'once. So do refunds, captures and cancellations. Each needs an `Idempotency-Key`, as do a new ' +
-    'webhook endpoint or secret and sending the webhooks of a window again; repeat a request with ' +
+    'webhook endpoint, secret or API key and sending the webhooks of a window again; repeat a request with ' +
     'the same key and body as often as you ' +
-    'like. What else changes something needs none: repeating it does no harm.',
+    'like. What else changes something needs none: repeating it does no harm.\n\nA `Triplock-Version` in a request asks for a version of ' +
+    `this interface: ${apiVersions.join(', ')}. Without one it is that which was current when the API ` +
+    'key was made. Another one is a 400.',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 };
 
@@ -67,6 +73,9 @@ const schemas = {
   WebhookDeliveryList: webhookDeliveryListSchema,
   WebhookRedeliveryRequest: redeliveryRequestSchema,
   WebhookRedelivery: webhookRedeliverySchema,
+  ApiKeyCreation: newApiKeySchema,
+  ApiKey: apiKeySchema,
+  ApiKeyList: apiKeyListSchema,
   Problem: problemSchema,
 };
 
@@ -166,11 +175,18 @@ const requestIdHeader = {
   schema: { type: 'string' },
 };
 
-/** Adds to every answer the header that all of them have. */
+const versionHeader = {
+  required: true,
+  description: 'The version of the interface that the answer is in.',
+  schema: { type: 'string' },
+};
+
+/** Adds to every answer the headers that all of them have. */
 function withRequestId(document: Described): Described {
   const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
   for (const answer of operations.flatMap(({ responses }) => Object.values(responses))) {
-    answer.headers = { 'Request-Id': requestIdHeader, ...answer.headers };
+    const ofAll = { 'Request-Id': requestIdHeader, 'Triplock-Version': versionHeader };
+    answer.headers = { ...ofAll, ...answer.headers };
   }
   return document;
 }

@@ -1,4 +1,9 @@
-import { Problem, type FieldProblem, type ProblemCode } from '@triplock/contracts';
+import {
+  currentApiVersion,
+  Problem,
+  type FieldProblem,
+  type ProblemCode,
+} from '@triplock/contracts';
 import type { TransactionKind } from '@triplock/payments';
 import { http } from '@triplock/runtime';
 import type { ConnectionError, FastifyReply, FastifyRequest } from 'fastify';
@@ -29,6 +34,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   // Also here, because what Fastify refuses by itself meets no hook.
   reply
     .header('Request-Id', request.id)
+    .header('Triplock-Version', request.apiVersion ?? currentApiVersion)
     .code(problem.status)
     .headers(problem.headers)
     .type('application/problem+json')
@@ -106,6 +112,7 @@ export function renderProblem(problem: Problem): string {
   return [
     `HTTP/1.1 ${problem.status} ${http.STATUS_CODES[problem.status]}`,
     `request-id: ${requestId}`,
+    `triplock-version: ${currentApiVersion}`,
     ...Object.entries(problem.headers).map((header) => header.join(': ')),
     'content-type: application/problem+json',
     `content-length: ${Buffer.byteLength(body)}`,
@@ -113,6 +120,13 @@ export function renderProblem(problem: Problem): string {
     '',
     body,
   ].join('\r\n');
+}
+
+/** No key, or none that is good: 401. */
+export function unauthorized(): Problem {
+  return new Problem('unauthorized', 'Send a valid API key: Authorization: Bearer <api key>.', {
+    headers: { 'www-authenticate': 'Bearer' },
+  });
 }
 
 /** The query of a request target, without its `?`. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { currentApiVersion } from '@triplock/contracts';
 import { apiKey, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
 
 const payment = '{"amount":1250,"currency":"EUR"}';
 const key = 'Idempotency-Key';
 const type = 'Content-Type';
+const version = 'Triplock-Version';
 const chunked = { 'Content-Length': undefined, 'Transfer-Encoding': 'chunked' };
 const lineOf = (bytes: number) => `GET /v1/payments/${'x'.repeat(bytes)}`;
 
@@ -75,6 +77,22 @@ const refused: Case[] = [
     httpRequest('GET /healthz', { 'X-A': Array<string>(1_900).fill('12345678') }),
     431,
     'headers_too_large',
+  ],
+  // The version.
+  ['an old version', paymentRequest({ [version]: '2020-01-01' }), 400, 'invalid_request'],
+  ['a version that is none', paymentRequest({ [version]: 'latest' }), 400, 'invalid_request'],
+  ['an empty version', paymentRequest({ [version]: '' }), 400, 'invalid_request'],
+  [
+    'the same version twice',
+    paymentRequest({ [version]: [currentApiVersion, currentApiVersion] }),
+    400,
+    'invalid_request',
+  ],
+  [
+    'an old version without an API key',
+    paymentRequest({ [version]: '2020-01-01', Authorization: undefined }),
+    401,
+    'unauthorized',
   ],
   // The key.
   ['no key', paymentRequest({ [key]: undefined }), 400, 'idempotency_key_missing'],
@@ -236,6 +254,10 @@ test('every bad request has its documented answer, is not handled, and the serve
       assert.deepEqual([answer.status, problem['code']], [status, code], answer.body);
       assert.equal(answer.headers['content-type'], 'application/problem+json');
       assert.equal(problem['status'], status);
+      assert.equal(answer.headers['triplock-version'], currentApiVersion);
+      if (what.includes('version') && status === 400) {
+        assert.match(String(problem['detail']), new RegExp(currentApiVersion));
+      }
       assert.ok(problem['type'] && problem['title'] && problem['detail']);
       assert.match(answer.headers['request-id']!, /^[\da-f-]{36}$/);
       assert.equal(problem['request_id'], answer.headers['request-id']);

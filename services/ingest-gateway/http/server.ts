@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server } from 'node:http';
 import { BlockList, isIPv6 } from 'node:net';
-import { Problem } from '@triplock/contracts';
+import { currentApiVersion, Problem, type ApiVersion } from '@triplock/contracts';
 import { type CardNumbersIn, hasCardNumber, type PartnerId } from '@triplock/payments';
 import {
   callerAddress,
@@ -27,11 +27,11 @@ import {
   refusedBy,
   type Admission,
   type InFlightLimits,
+  type NeededScope,
 } from './admission.ts';
 import { addDocsPage, documentOpenApi } from './openapi.ts';
 import { answerClientError, renderProblem, sendProblem, unknownYet } from './problems.ts';
 import { checkBodyHead, parseJsonBody } from './request-body.ts';
-import type { NeededScope } from './scopes.ts';
 
 /** What the HTTP edge needs. It knows nothing of payments. */
 export type HttpServerOptions = {
@@ -59,6 +59,10 @@ declare module 'fastify' {
     partnerId: PartnerId;
     /** Where what its partner sends may look like the numbers of payment cards. */
     cardNumbersIn: CardNumbersIn;
+    /** Which of its partner's API keys it carries. */
+    apiKeyId: string;
+    /** The version of the interface that it is in; none where Fastify refuses by itself. */
+    apiVersion?: ApiVersion;
   }
   interface FastifyInstance {
     /** Opens it: as `listen`, with several sockets where the system can share a port. */
@@ -91,6 +95,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   const app = fastify(serverOptions(options, limits));
   app.decorateRequest('partnerId', '' as PartnerId);
   app.decorateRequest('cardNumbersIn');
+  app.decorateRequest('apiKeyId', '');
+  app.decorateRequest('apiVersion', currentApiVersion);
   app.setErrorHandler(sendProblem);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, parseJsonBody);
@@ -233,6 +239,7 @@ function finishAnswers(app: FastifyInstance): void {
   });
   app.addHook('onSend', async (request, reply) => {
     reply.header('Request-Id', request.id);
+    reply.header('Triplock-Version', request.apiVersion ?? currentApiVersion);
     if (closing) reply.header('connection', 'close');
     const [json] =
       /^application\/(problem\+)?json\b/.exec(String(reply.getHeader('content-type'))) ?? [];

@@ -19,6 +19,7 @@ import {
 const harmless: Readonly<Record<string, string>> = {
   'PUT /v1/webhook-endpoint': 'the same URL again is the same endpoint',
   'PATCH /v1/webhook-endpoints/:id': 'the same change again is the same endpoint',
+  'DELETE /v1/api-keys/:id': 'what is deleted is not there to be deleted',
   'DELETE /v1/webhook-endpoints/:id': 'what is deleted is not there to be deleted',
   'POST /v1/webhook-endpoints/:id/test': 'another test, of which there is one in ten seconds',
   'POST /v1/webhook-deliveries/:id/redeliver':
@@ -27,6 +28,7 @@ const harmless: Readonly<Record<string, string>> = {
 
 /** Routes that know their keys by themselves, and the test that tries them as those here. */
 const triedElsewhere: Readonly<Record<string, string>> = {
+  'POST /v1/api-keys': 'api-keys.test.ts',
   'POST /v1/webhook-endpoint/secrets': 'webhook-endpoint.test.ts',
   'POST /v1/webhook-endpoints': 'webhook-endpoint.test.ts',
   'POST /v1/webhook-endpoints/:id/secrets': 'webhook-endpoint.test.ts',

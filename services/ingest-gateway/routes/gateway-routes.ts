@@ -6,6 +6,7 @@ import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
 import { addDisputeRoutes } from './disputes.ts';
 import { addEventRoutes } from './events.ts';
+import { addApiKeyRoutes } from './api-keys.ts';
 import { addKeyRoutes } from './keys.ts';
 import { addKindRoutes } from './kinds.ts';
 import { addListRoutes } from './list-transactions.ts';
@@ -22,6 +23,7 @@ import { addWebhookEndpointsRoutes } from './webhook-endpoints.ts';
 export function addGatewayRoutes(server: FastifyInstance, gateway: Gateway): void {
   addTransactionRoutes(server, gateway);
   const app = partnerRoutes(server);
+  addApiKeyRoutes(app, gateway);
   addSettlementRoutes(app, gateway);
   addEventRoutes(app, gateway);
   addWebhookEndpointRoutes(app, gateway);

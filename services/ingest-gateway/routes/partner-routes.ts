@@ -8,7 +8,7 @@ import type {
   RouteHandlerMethod,
   RouteShorthandOptions,
 } from 'fastify';
-import { describeScope, type NeededScope } from '../http/scopes.ts';
+import { describeScope, type NeededScope } from '../http/admission.ts';
 import { problems } from './schemas.ts';
 
 type Methods = 'get' | 'post' | 'put' | 'patch' | 'delete';

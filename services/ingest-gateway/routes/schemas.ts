@@ -16,7 +16,9 @@ const quotedKey = '"([ !#-\\[\\]-~]|\\\\["\\\\]){1,255}"';
 const keyForms = `^[ \\t]*(${bareKey}|${quotedKey})[ \\t]*$`;
 
 /** The header of every request that takes effect once per key. */
-export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery' | 'endpoint'): object {
+export function idempotencyKeyHeader(
+  what: What | 'rotation' | 'redelivery' | 'endpoint' | 'API key',
+): object {
   return {
     type: 'object',
     required: ['Idempotency-Key'],

@@ -4,6 +4,7 @@ import { transactionContracts } from '@triplock/contracts';
 import { openPostgresLedger } from '@triplock/ledger';
 import {
   openEventFeed,
+  openPartnerKeys,
   openSettlements,
   openWebhookDeliveries,
   openWebhookEndpoints,
@@ -21,7 +22,7 @@ import type { Database } from '@triplock/postgres';
 import { traceparentFrom } from '@triplock/runtime';
 import { aPayment, testWebhookKeys } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
-import { admitByName, openTestGateway } from '../test/gateway.ts';
+import { admitByName, apiKeyOf, openTestGateway } from '../test/gateway.ts';
 import { addGatewayRoutes, describeGateway } from './gateway-routes.ts';
 import { routesOfKinds } from './kinds.ts';
 
@@ -66,6 +67,13 @@ function scopesOf(kind: TransactionKind): [route: string, scope: Scope][] {
  */
 const scopes: Readonly<Record<string, Scope>> = {
   ...Object.fromEntries(transactionKinds.flatMap(scopesOf)),
+  'POST /v1/api-keys': { body: { scope: 'read' }, owner: 201, stranger: 201 },
+  'GET /v1/api-keys': { owner: 200, stranger: 200 },
+  'DELETE /v1/api-keys/{id}': {
+    path: ({ disposableKey }) => `/v1/api-keys/${disposableKey}`,
+    owner: 204,
+    stranger: 404,
+  },
   'GET /v1/payments': { owner: 200, stranger: 200 },
   'GET /v1/keys/{kind}/{key}': {
     path: () => '/v1/keys/payment/the%20same',
@@ -147,6 +155,17 @@ async function aGateway(t: TestContext) {
   const disposable = deriveId('test', 'acme', 'disposable');
   const dispute = await disputeOf('acme' as PartnerId, opened.database.open('triplock_ledger'));
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
+  const disposableKey = deriveId('test', 'acme', 'disposable key');
+  for (const [partner, id] of [
+    ['acme', apiKeyOf('acme')],
+    ['globex', apiKeyOf('globex')],
+    ['acme', disposableKey],
+  ]) {
+    await owner.query(
+      `INSERT INTO partners.api_keys (sha256, partner_id, key_id) VALUES (sha256($2), $1, $3)`,
+      [partner, Buffer.from(id!), id],
+    );
+  }
   await owner.query(
     `INSERT INTO webhooks.deliveries (event_id, partner_id, txn_id, body)
      VALUES ($1, 'acme', $1, '{"type":"payment.succeeded"}')`,
@@ -179,6 +198,7 @@ async function aGateway(t: TestContext) {
         settlements: openSettlements(database),
         events: openEventFeed(database),
         endpoints: openWebhookEndpoints(database, parseWebhookKeys(testWebhookKeys)),
+        apiKeys: openPartnerKeys(database, parseWebhookKeys(testWebhookKeys)),
         deliveries: openWebhookDeliveries(database),
         targetPolicy: 'public',
       }),
@@ -197,7 +217,7 @@ async function aGateway(t: TestContext) {
     const payload = body && JSON.stringify(body);
     return app.inject({ method, url, headers, ...(payload && { payload }) });
   };
-  return { ...opened, ask, owner, delivery, disposable, dispute };
+  return { ...opened, ask, owner, delivery, disposable, disposableKey, dispute };
 }
 
 /** A card payment of a partner, which its customer disputes. */
@@ -252,8 +272,8 @@ async function documentedRoutes(): Promise<string[]> {
 
 test('no route shows a partner, or lets it change, what is another’s, and none answers without a key', async (t) => {
   assert.deepEqual((await documentedRoutes()).sort(), Object.keys(scopes).sort());
-  const { ask, owner, delivery, disposable, dispute, catchUp } = await aGateway(t);
-  const owned: Record<string, string> = { delivery, disposable, dispute };
+  const { ask, owner, delivery, disposable, disposableKey, dispute, catchUp } = await aGateway(t);
+  const owned: Record<string, string> = { delivery, disposable, disposableKey, dispute };
   const requests: { route: string; request: string; body: object | undefined }[] = [];
   for (const [route, { path, body, owner: expected }] of Object.entries(scopes)) {
     const [method, template] = route.split(' ') as [string, string];

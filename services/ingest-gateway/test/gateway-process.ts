@@ -52,7 +52,7 @@ export async function gatewaySettings(t: Cleanup) {
     DATABASE_URL: database.url('triplock_gateway'),
     CLAIMS_DATABASE_URL: database.url('triplock_claims'),
   };
-  return { settings, apiKey, otherApiKey };
+  return { settings, apiKey, otherApiKey, database };
 }
 
 /** The gateway as a process of its own, killed after the test. */

@@ -1,7 +1,12 @@
 import type { TestContext } from 'node:test';
 import { providerNames } from '@triplock/providers';
 import { openRedisClaims, inspectRedisClaims } from '@triplock/claims';
-import { decodeAccepted, type KeyScope, type UndecodedRecord } from '@triplock/contracts';
+import {
+  currentApiVersion,
+  decodeAccepted,
+  type KeyScope,
+  type UndecodedRecord,
+} from '@triplock/contracts';
 import {
   openPostgresContinuity,
   openPostgresFollowUps,
@@ -11,6 +16,7 @@ import {
   type AcceptedFollowUp,
   type AcceptedPayment,
   cardNumbersEverywhere,
+  deriveId,
   type PartnerId,
 } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
@@ -189,6 +195,9 @@ export function partialGateway(known: Partial<Gateway>): Gateway {
   } as unknown as Gateway;
 }
 
+/** The id of the API key that a partner who is admitted by its name has. */
+export const apiKeyOf = (partner: string) => deriveId('test', partner, 'API key');
+
 const unlimited: Rate = { perSecond: 1_000_000, burst: 1_000_000 };
 
 /** An admission by a test's own answer about keys, without limits unless it names some. */
@@ -220,5 +229,8 @@ export const admitByName = testAdmission(async (key) => {
         ? ['reference', 'metadata.kid', 'idempotency-key']
         : [],
     scope: scope as KeyScope,
+    keyId: apiKeyOf(partner),
+    apiVersion: currentApiVersion,
+    expiresAtMs: Infinity,
   };
 });

@@ -1,10 +1,15 @@
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import { Problem, readIdempotencyKey, validatePaymentRequest } from '@triplock/contracts';
+import {
+  currentApiVersion,
+  Problem,
+  readIdempotencyKey,
+  validatePaymentRequest,
+} from '@triplock/contracts';
 import type { JsonValue, PartnerId } from '@triplock/payments';
 import { createLogger, type Logger, type Rate } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
-import { testAdmission } from './gateway.ts';
+import { apiKeyOf, testAdmission } from './gateway.ts';
 import { createHttpServer, type HttpLimits } from '../http/server.ts';
 
 /** A payment that got through the edge. */
@@ -50,6 +55,9 @@ export async function startEdge(test: TestContext, options: EdgeOptions = {}): P
               partnerId: 'acme' as PartnerId,
               cardNumbersIn: [],
               scope: 'full',
+              keyId: apiKeyOf('acme'),
+              apiVersion: currentApiVersion,
+              expiresAtMs: Infinity,
             }
           : { outcome: 'refused' },
       options,

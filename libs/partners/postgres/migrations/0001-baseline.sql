@@ -9,8 +9,16 @@ CREATE TABLE partners (
     CHECK (cardinality(card_numbers_in) <= 20 AND array_position(card_numbers_in, NULL) IS NULL)
 );
 
--- A key is never stored, only what SHA-256 makes of it: keys are random enough that no salt is
--- needed, and a leaked table authenticates nobody.
+-- Whether each is a sealed secret, and says what with: rotating keys goes by that.
+CREATE FUNCTION are_sealed(secrets jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE
+RETURN NOT EXISTS (
+  SELECT FROM jsonb_array_elements(secrets) AS each
+  WHERE (jsonb_typeof(each -> 'id') = 'string' AND jsonb_typeof(each -> 'key') = 'string'
+         AND jsonb_typeof(each -> 'box') = 'string') IS NOT TRUE
+);
+
+-- A key is stored as what SHA-256 makes of it: keys are random enough that no salt is needed, and a
+-- leaked table authenticates nobody.
 CREATE TABLE api_keys (
   sha256 bytea PRIMARY KEY CHECK (length(sha256) = 32),
   partner_id text NOT NULL REFERENCES partners,
@@ -19,18 +27,75 @@ CREATE TABLE api_keys (
   prefix text,
   -- What it is for; what each route needs, the gateway says beside the route.
   scope text NOT NULL DEFAULT 'full' CHECK (scope IN ('full', 'read', 'pay')),
+  -- From the partner and the key of the request that made it; of one that an operator made, random.
+  key_id uuid NOT NULL UNIQUE DEFAULT gen_random_uuid(),
+  -- The fingerprint of the request that made it, by which a retry is known; null of an operator's.
+  made_from text,
+  -- Its partner's name for it.
+  name text,
+  -- The version of the HTTP interface that was current when it was made, which it goes on getting;
+  -- null for whatever is current.
+  api_version text CHECK (api_version ~ '^\d{4}-\d{2}-\d{2}$'),
+  -- The key itself, sealed, until it was used or for a day, whichever is first: whoever did not get
+  -- the answer that shows it asks again. Null of an operator's.
+  sealed jsonb,
+  CONSTRAINT is_sealed CHECK (sealed IS NULL OR partners.are_sealed(jsonb_build_array(sealed))),
   created_at timestamptz NOT NULL DEFAULT now(),
+  -- From then on it is refused; null for one that is good until it is revoked.
+  expires_at timestamptz CHECK (expires_at <= created_at + interval '5 years'),
+  -- When a gateway last met it, to within some minutes.
+  last_used_at timestamptz,
   -- Null while the key is good.
   revoked_at timestamptz
 );
 
--- Whether each is a sealed secret, and says what with: rotating keys goes by that.
-CREATE FUNCTION are_sealed(secrets jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE
-RETURN NOT EXISTS (
-  SELECT FROM jsonb_array_elements(secrets) AS each
-  WHERE (jsonb_typeof(each -> 'id') = 'string' AND jsonb_typeof(each -> 'key') = 'string'
-         AND jsonb_typeof(each -> 'box') = 'string') IS NOT TRUE
-);
+CREATE INDEX keys_of_partner ON api_keys (partner_id, created_at);
+CREATE INDEX keys_still_shown ON api_keys (created_at) WHERE sealed IS NOT NULL;
+CREATE INDEX ended_keys ON api_keys ((least(revoked_at, expires_at)))
+  WHERE least(revoked_at, expires_at) IS NOT NULL;
+
+-- Those that are good now.
+CREATE VIEW live_api_keys AS
+SELECT key_id, partner_id, prefix, scope FROM api_keys
+WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
+
+-- Keys as their partner may see them: those that are good, and those that expired within a month.
+CREATE VIEW shown_api_keys AS
+SELECT key_id, partner_id, name, prefix, scope, api_version, created_at, expires_at, last_used_at,
+       expires_at <= now() AS is_expired
+FROM api_keys
+WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now() - interval '30 days');
+
+-- Whether a key that is made now may expire then, or never.
+CREATE FUNCTION may_expire(at timestamptz) RETURNS boolean LANGUAGE sql STABLE
+RETURN at IS NULL OR at > now() AND at <= now() + interval '5 years';
+
+-- Writes down when keys were last used, each so many seconds ago, and forgets what is no longer shown
+-- of keys. What was written down for less than
+-- a minute earlier is left, so that a key in use is written once in a minute by all gateways together.
+CREATE FUNCTION note_api_key_uses(used uuid[], seconds_ago double precision[]) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+BEGIN ATOMIC
+  WITH noted AS (
+    SELECT key_id, now() - make_interval(secs => ago) AS at
+    FROM unnest(used, seconds_ago) AS each (key_id, ago)
+  ), locked AS MATERIALIZED (
+    -- In one order, so that of two gateways one waits for the other.
+    SELECT api_key.key_id, at
+    FROM api_keys AS api_key JOIN noted ON noted.key_id = api_key.key_id
+    WHERE last_used_at IS NULL OR last_used_at < at - interval '1 minute'
+    ORDER BY api_key.key_id
+    FOR NO KEY UPDATE OF api_key
+  )
+  UPDATE api_keys AS api_key SET last_used_at = at, sealed = NULL
+  FROM locked WHERE api_key.key_id = locked.key_id;
+  UPDATE api_keys SET sealed = NULL WHERE key_id IN (
+    SELECT key_id FROM api_keys
+    WHERE sealed IS NOT NULL AND created_at < now() - interval '1 day'
+    LIMIT 1000
+    FOR NO KEY UPDATE SKIP LOCKED
+  );
+END;
 
 -- A partner may have several, the oldest of which is what `/v1/webhook-endpoint` shows and sets. One that
 -- was deleted stays as a row without secrets: what was made for it names it.
@@ -270,7 +335,7 @@ CREATE TABLE acts (
   act text NOT NULL CHECK (act IN (
     'add', 'rotate-key', 'revoke-key', 'seed', 'make-endpoint', 'set-endpoint', 'verify-endpoint',
     'disable-endpoint', 'delete-endpoint', 'rotate-secret', 'reseal-secrets', 'allow-card-numbers',
-    'refuse-card-numbers'
+    'refuse-card-numbers', 'make-key', 'delete-key'
   )),
   partner_id text NOT NULL REFERENCES partners,
   -- Which key, by what may be shown of it; which URL, without its query; which secret, by its id;
@@ -308,7 +373,7 @@ END
 $$;
 
 -- A partner sets, makes and rotates at most 200 times within a day. Deleting is not counted: an
--- endpoint is deleted once. Acts of one partner are counted one after the other, by a lock that is
+-- endpoint or a key is deleted once. Acts of one partner are counted one after the other, by a lock that is
 -- taken last.
 CREATE FUNCTION bound_acts() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
@@ -318,7 +383,7 @@ BEGIN
     ARRAY(
       SELECT done_at FROM acts
       WHERE partner_id = NEW.partner_id AND done_by = 'partner ' || partner_id
-        AND act <> 'delete-endpoint' AND done_at > now() - interval '1 day'
+        AND act NOT IN ('delete-endpoint', 'delete-key') AND done_at > now() - interval '1 day'
       ORDER BY done_at DESC
       LIMIT 200
     ),
@@ -329,8 +394,121 @@ END
 $$;
 CREATE TRIGGER acts_are_bounded BEFORE INSERT ON acts
   FOR EACH ROW
-  WHEN (NEW.done_by = 'partner ' || NEW.partner_id AND NEW.act <> 'delete-endpoint')
+  WHEN (NEW.done_by = 'partner ' || NEW.partner_id AND NEW.act NOT IN ('delete-endpoint', 'delete-key'))
   EXECUTE FUNCTION bound_acts();
+
+-- Until the transaction's end nobody else makes or deletes a key of this partner as that partner.
+CREATE FUNCTION lock_api_keys(of_partner text) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('api keys of ' || of_partner, 0))
+$$;
+
+-- Makes a key for a partner, as one of its keys asks, by the key of the request, from which its id is
+-- made.
+--
+-- One row. `outcome` is `made`; `replayed`, when the same request has made it before, and then the key,
+-- sealed, while it is shown; `reused`, when another request did; `deleted`, when it was and is no more;
+-- `too-many`, when the partner has `live_max` that are good; `wrong-expiry`; or `not-allowed`: the key
+-- that asks is not good any more or not for everything. Gateways know of that a moment later, so it is
+-- looked at here: who has a key that was revoked makes no other one.
+CREATE FUNCTION make_api_key(
+  of_partner text, asking uuid, new_key uuid, request text, hash bytea, shown text,
+  wanted_scope text, given_name text, ends_at timestamptz, new_sealed jsonb, live_max integer,
+  made_under text
+) RETURNS TABLE (outcome text, created_at timestamptz, prefix text, api_version text, sealed jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  known api_keys;
+  asked_by text;
+BEGIN
+  PERFORM lock_api_keys(of_partner);
+  asked_by := key_that_manages(of_partner, asking);
+  IF asked_by IS NULL THEN
+    RETURN QUERY SELECT 'not-allowed', NULL::timestamptz, NULL, NULL, NULL::jsonb;
+    RETURN;
+  END IF;
+  SELECT * INTO known FROM api_keys WHERE key_id = new_key;
+  IF FOUND THEN
+    RETURN QUERY SELECT
+      CASE WHEN known.made_from IS DISTINCT FROM request THEN 'reused'
+           WHEN known.revoked_at IS NOT NULL THEN 'deleted' ELSE 'replayed' END,
+      known.created_at, known.prefix, known.api_version,
+      CASE WHEN known.made_from = request AND known.created_at > now() - interval '1 day'
+           THEN known.sealed END;
+    RETURN;
+  END IF;
+  IF NOT may_expire(ends_at) THEN
+    RETURN QUERY SELECT 'wrong-expiry', NULL::timestamptz, NULL, NULL, NULL::jsonb;
+    RETURN;
+  END IF;
+  IF (SELECT count(*) FROM live_api_keys WHERE partner_id = of_partner) >= live_max THEN
+    RETURN QUERY SELECT 'too-many', NULL::timestamptz, NULL, NULL, NULL::jsonb;
+    RETURN;
+  END IF;
+  INSERT INTO acts (act, partner_id, subject, done_by, why)
+  VALUES ('make-key', of_partner, shown, 'partner ' || of_partner,
+          'POST /v1/api-keys by ' || asked_by);
+  RETURN QUERY
+    INSERT INTO api_keys AS made
+      (sha256, partner_id, prefix, scope, key_id, made_from, name, api_version, sealed, expires_at)
+    VALUES (hash, of_partner, shown, wanted_scope, new_key, request, given_name, made_under,
+            new_sealed, ends_at)
+    RETURNING 'made', made.created_at, made.prefix, made.api_version, made.sealed;
+END
+$$;
+
+-- What may be shown of the key that asks, if it is good now and for everything, else null; until the
+-- transaction's end nobody revokes it.
+CREATE FUNCTION key_that_manages(of_partner text, asking uuid) RETURNS text
+LANGUAGE plpgsql SET search_path = partners, pg_temp AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(prefix, key_id::text) FROM api_keys
+    WHERE partner_id = of_partner AND key_id = asking AND scope = 'full'
+      AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+    FOR SHARE
+  );
+END
+$$;
+
+-- Ends a key of a partner, as one of its keys asks, perhaps that one itself.
+--
+-- Returns `deleted`; `no-such-key`, also when it was deleted before; `last-full`, when the partner would
+-- have no good key for everything left; or `not-allowed`, as `make_api_key` does. Of two keys that
+-- delete each other at once the second is not good any more.
+CREATE FUNCTION delete_api_key(of_partner text, asking uuid, doomed uuid) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+DECLARE
+  asked_by text;
+  shown text;
+BEGIN
+  PERFORM lock_api_keys(of_partner);
+  -- In the order of whoever writes down uses of both.
+  PERFORM FROM api_keys WHERE key_id IN (asking, doomed) ORDER BY key_id FOR UPDATE;
+  asked_by := key_that_manages(of_partner, asking);
+  IF asked_by IS NULL THEN
+    RETURN 'not-allowed';
+  END IF;
+  IF EXISTS (
+    SELECT FROM live_api_keys WHERE partner_id = of_partner AND key_id = doomed AND scope = 'full'
+  ) AND NOT EXISTS (
+    SELECT FROM live_api_keys WHERE partner_id = of_partner AND key_id <> doomed AND scope = 'full'
+  ) THEN
+    RETURN 'last-full';
+  END IF;
+  UPDATE api_keys SET revoked_at = now(), sealed = NULL
+  WHERE partner_id = of_partner AND key_id = doomed AND revoked_at IS NULL
+  RETURNING coalesce(prefix, key_id::text) INTO shown;
+  IF NOT FOUND THEN
+    RETURN 'no-such-key';
+  END IF;
+  INSERT INTO acts (act, partner_id, subject, done_by, why)
+  VALUES ('delete-key', of_partner, shown, 'partner ' || of_partner,
+          'DELETE /v1/api-keys by ' || asked_by);
+  RETURN 'deleted';
+END
+$$;
 
 -- The oldest endpoint of a partner, which is there before and after any other; null when it has none.
 CREATE FUNCTION first_webhook_endpoint(of_partner text) RETURNS uuid
@@ -954,9 +1132,16 @@ TO triplock_partners;
 GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
 -- above. It reads no other secret, and cannot call an endpoint verified.
-GRANT SELECT ON partners, api_keys, shown_webhook_endpoints, endpoint_tests, settlement_batches,
-  settlement_lines, settlement_calendar
+GRANT SELECT ON partners, shown_api_keys, shown_webhook_endpoints, endpoint_tests,
+  settlement_batches, settlement_lines, settlement_calendar
 TO triplock_gateway;
+-- Of keys it reads by whom they are, and makes and deletes them as their partner asks.
+GRANT SELECT (sha256, key_id, partner_id, scope, api_version, expires_at, revoked_at) ON api_keys
+TO triplock_gateway;
+REVOKE ALL ON FUNCTION note_api_key_uses, lock_api_keys, key_that_manages, make_api_key,
+  delete_api_key
+FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION note_api_key_uses, make_api_key, delete_api_key TO triplock_gateway;
 REVOKE ALL ON FUNCTION refuse_too_often, bound_acts FROM PUBLIC;
 REVOKE ALL ON FUNCTION lock_webhook_endpoints, first_webhook_endpoint, make_webhook_endpoint,
   set_first_webhook_endpoint, change_webhook_endpoint, delete_webhook_endpoint, rotate_secret_as,

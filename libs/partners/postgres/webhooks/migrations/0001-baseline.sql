@@ -399,7 +399,7 @@ $$;
 REVOKE ALL ON FUNCTION redeliver_window FROM PUBLIC;
 
 -- Removes some of what partners' settings left behind that nobody asks for any more, oldest first:
--- what partners did longer than 400 days ago, redeliveries of windows and notices after 90, and as long after it
+-- what partners did longer than 400 days ago, keys that ended then, redeliveries of windows and notices after 90, and as long after it
 -- was deleted an endpoint, with what it wanted, was asked and was tested; and what an endpoint no
 -- longer wants, as long after that ended.
 --
@@ -419,6 +419,15 @@ BEGIN
     WHERE done_by IN ('partner ' || partner_id, 'webhook sender')
       AND done_at < now() - interval '400 days'
     ORDER BY done_at
+    LIMIT rows_max
+    FOR UPDATE SKIP LOCKED
+  );
+  GET DIAGNOSTICS gone = ROW_COUNT;
+  reaped := reaped + gone;
+  DELETE FROM partners.api_keys WHERE key_id IN (
+    SELECT key_id FROM partners.api_keys
+    WHERE least(revoked_at, expires_at) < now() - interval '400 days'
+    ORDER BY least(revoked_at, expires_at)
     LIMIT rows_max
     FOR UPDATE SKIP LOCKED
   );

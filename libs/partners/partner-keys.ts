@@ -1,0 +1,173 @@
+import { currentApiVersion, type ApiVersion, type KeyScope } from '@triplock/contracts';
+import {
+  deriveId,
+  type Fingerprint,
+  type IdempotencyKey,
+  type PartnerId,
+} from '@triplock/payments';
+import { loadStatements, type Database } from '@triplock/postgres';
+import { apiKeyPrefix, generateApiKey, hashApiKey, versionOf } from './api-keys.ts';
+import { tellTooOften } from './done-too-often.ts';
+import { UnopenedSecretError, type SealedSecret, type WebhookKeys } from './webhook-secrets.ts';
+
+const sql = loadStatements(import.meta.url, 'postgres/partner-keys.sql', [
+  'showApiKeys',
+  'makeApiKey',
+  'deleteApiKey',
+]);
+
+/** Good ones of one partner, an operator's too: of several programs, and their successors. */
+export const apiKeysMax = 32;
+
+// Beyond those that are good: so many that expired lately are listed.
+const listedMax = 100;
+
+/** An API key as its partner may see it. */
+export type ShownKey = {
+  id: string;
+  name: string | null;
+  /** The beginning of the key; null for one of which nothing may be shown. */
+  prefix: string | null;
+  scope: KeyScope;
+  /** What it gets when it asks for none. */
+  apiVersion: ApiVersion;
+  createdAt: Date;
+  /** Null for one that does not expire. */
+  expiresAt: Date | null;
+  /** To within some minutes; null for one that was never used. */
+  lastUsedAt: Date | null;
+};
+
+/** Whose keys, and the id of the one that asks. */
+type Asking = { partnerId: PartnerId; askedBy: string };
+
+/** A new key, and the key and the fingerprint of the request that makes it once. */
+export type KeyOrder = Asking & {
+  key: IdempotencyKey;
+  fingerprint: Fingerprint;
+  scope: KeyScope;
+  name: string | null;
+  expiresAt: Date | null;
+};
+
+/**
+ * What making a key came to. `replayed`: this request had made it; the key is there until it was
+ * used, and for a day at most. `deleted`: it had, and the key is no more. `reused`: the idempotency
+ * key made another one. `too-many`: the partner has as many good ones as it may. `wrong-expiry`:
+ * not in the future, or later than in five years. `not-allowed`: the key that asks was revoked a
+ * moment ago. Nothing was done then.
+ */
+export type MadeKey =
+  | ({ outcome: 'made' | 'replayed'; apiKey?: string } & Pick<
+      ShownKey,
+      'id' | 'createdAt' | 'prefix' | 'apiVersion'
+    >)
+  | { outcome: 'reused' | 'deleted' | 'too-many' | 'wrong-expiry' | 'not-allowed' };
+
+/**
+ * API keys as partners manage them. Every method rejects without PostgreSQL; `make` does so with a
+ * DoneTooOftenError when the partner did 200 acts within a day: each leaves rows that are kept.
+ */
+export type PartnerKeys = {
+  /** The good ones, the oldest first, then those that expired within 30 days; 100 at most. */
+  list(partnerId: PartnerId): Promise<ShownKey[]>;
+  make(order: KeyOrder): Promise<MadeKey>;
+  /**
+   * Gateways refuse the key within 5 s. `last-full`: the partner would have no good key for
+   * everything left.
+   */
+  delete(
+    asking: Asking & { id: string },
+  ): Promise<'deleted' | 'no-such-key' | 'last-full' | 'not-allowed'>;
+};
+
+type Row = {
+  key_id: string;
+  name: string | null;
+  prefix: string | null;
+  scope: KeyScope;
+  api_version: string | null;
+  created_at: Date;
+  expires_at: Date | null;
+  last_used_at: Date | null;
+};
+type MadeRow = {
+  outcome: MadeKey['outcome'];
+  created_at: Date;
+  prefix: string | null;
+  api_version: string | null;
+  sealed: SealedSecret | null;
+};
+
+/** API keys in PostgreSQL, where all clocks are the database's. */
+export function openPartnerKeys(database: Database, keys: WebhookKeys): PartnerKeys {
+  return {
+    async list(partnerId) {
+      const rows = await database.query<Row>(sql.showApiKeys, [partnerId, listedMax]);
+      return rows.map((row) => ({
+        id: row.key_id,
+        name: row.name,
+        prefix: row.prefix,
+        scope: row.scope,
+        apiVersion: versionOf(row.api_version),
+        createdAt: row.created_at,
+        expiresAt: row.expires_at,
+        lastUsedAt: row.last_used_at,
+      }));
+    },
+    make: (order) => makeKey(database, keys, order),
+    async delete({ partnerId, askedBy, id }) {
+      type Deleted = { outcome: Awaited<ReturnType<PartnerKeys['delete']>> };
+      const parameters = [partnerId, askedBy, id];
+      const [row] = await database.query<Deleted>(sql.deleteApiKey, parameters);
+      return row!.outcome;
+    },
+  };
+}
+
+async function makeKey(database: Database, keys: WebhookKeys, order: KeyOrder): Promise<MadeKey> {
+  const { partnerId, askedBy, key, fingerprint, scope, name, expiresAt } = order;
+  const id = deriveId('api-key', partnerId, key);
+  const offered = generateApiKey(partnerId);
+  const making = database.query<MadeRow>(sql.makeApiKey, [
+    ...[partnerId, askedBy, id, fingerprint, hashApiKey(offered), apiKeyPrefix(offered)],
+    ...[scope, name, expiresAt, JSON.stringify(keys.seal(partnerId, offered)), apiKeysMax],
+    currentApiVersion,
+  ]);
+  const [row] = await making.catch(tellTooOften);
+  const { outcome, created_at: createdAt, prefix, sealed } = row!;
+  const apiVersion = versionOf(row!.api_version);
+  switch (outcome) {
+    case 'made':
+      return { outcome, id, createdAt, prefix, apiVersion, apiKey: offered };
+    case 'replayed': {
+      const apiKey = sealed === null ? undefined : openIfHere(keys, partnerId, sealed);
+      return {
+        outcome,
+        id,
+        createdAt,
+        prefix,
+        apiVersion,
+        ...(apiKey !== undefined && { apiKey }),
+      };
+    }
+    case 'reused':
+    case 'deleted':
+    case 'too-many':
+    case 'wrong-expiry':
+    case 'not-allowed':
+      return { outcome };
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** What seals may have been replaced since, and not be here any more: the key is not shown then. */
+function openIfHere(keys: WebhookKeys, of: PartnerId, sealed: SealedSecret): string | undefined {
+  try {
+    return keys.open(of, sealed);
+  } catch (error) {
+    if (error instanceof UnopenedSecretError) return undefined;
+    throw error;
+  }
+}
