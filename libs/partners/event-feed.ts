@@ -14,7 +14,10 @@ export type FedEvent = {
 /** Which events of a feed to read. */
 export type FeedQuestion = {
   partnerId: PartnerId;
-  /** Those behind this position, or told since a time and perhaps before; else from the first. */
+  /**
+   * Those behind this position, or told since a time and in the minutes before it; else from the
+   * first. Who does not name a position begins behind what left by age.
+   */
   from?: { after: bigint } | { since: Date } | undefined;
   limit: number;
   type?: EventType | undefined;
@@ -58,27 +61,34 @@ export function openEventFeed(database: Queryable): EventFeed {
       const objectSays = of && 'object' in of ? `{"type":"${of.object}.` : undefined;
       const lookMax = (typeSays ?? objectSays) ? lookedAtMax : limit + 1;
       const asked = [partnerId, start, limit, feedBytesMax, typeSays];
+      const isAnew = from === undefined || 'since' in from;
       const rows =
         of && 'txnId' in of
-          ? await database.query<Row>(sql.readEventsOf, [...asked, of.txnId])
-          : await database.query<Row>(sql.readEvents, [...asked, objectSays, lookMax]);
-      const { found, looked_at: lookedAt, looked_to: lookedTo, reaped_to: reapedTo } = rows[0]!;
-      if (from && 'after' in from && start < (reapedTo ?? 0n)) return { outcome: 'expired' };
+          ? await database.query<Row>(sql.readEventsOf, [...asked, of.txnId, isAnew])
+          : await database.query<Row>(sql.readEvents, [...asked, objectSays, lookMax, isAnew]);
+      const { found, looked_at: lookedAt, looked_to: lookedTo } = rows[0]!;
+      const { began_at: began, reaped_to: reapedTo } = rows[0]!;
+      if (!isAnew && start < (reapedTo ?? 0n)) return { outcome: 'expired' };
       const events = rows.flatMap(({ event_id: eventId, position, body }) =>
         eventId === null ? [] : [{ eventId, position, body }],
       );
       const isCut = events.length < found;
-      const last = events.at(-1)?.position ?? start;
+      const last = events.at(-1)?.position ?? began;
       const next = isCut ? last : (lookedTo ?? last);
       return { outcome: 'page', events, next, more: isCut || lookedAt >= lookMax };
     },
   };
 }
 
+// For what is under way and for clocks that differ: what was told since then is behind it.
+const sinceMarginMs = 300_000;
+
 /** Positions are the microseconds at which they were taken, or a little more. */
 function startOf(from: FeedQuestion['from']): bigint {
   if (from === undefined) return 0n;
-  return 'after' in from ? from.after : BigInt(from.since.getTime()) * 1_000n - 1n;
+  if ('after' in from) return from.after;
+  const ms = Math.max(0, Math.min(from.since.getTime(), Date.now()) - sinceMarginMs);
+  return BigInt(Math.floor(ms)) * 1_000n;
 }
 
 /** `event_id` is null in the row of a page that has none. */
@@ -87,5 +97,6 @@ type Row = Pick<FedEvent, 'position' | 'body'> & {
   found: number;
   looked_at: number;
   looked_to: bigint | null;
+  began_at: bigint;
   reaped_to: bigint | null;
 };

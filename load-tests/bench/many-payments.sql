@@ -112,6 +112,14 @@ WITH lines AS (
          made.settled_at
   FROM model, made
   ORDER BY n
+), sums AS (
+  INSERT INTO partners.settlement_sums AS known (partner_id, day, currency, kind, settled_on, count, amount)
+  SELECT partner_id, (made.settled_at AT TIME ZONE 'UTC')::date, currency, 'payment',
+         (made.settled_at AT TIME ZONE 'UTC')::date, count(*), count(*) * amount
+  FROM model, made
+  GROUP BY partner_id, 2, currency, amount
+  ON CONFLICT (partner_id, day, currency, kind, settled_on) DO UPDATE SET
+    count = known.count + excluded.count, amount = known.amount + excluded.amount
 )
 INSERT INTO partners.settlement_batches AS known
   (partner_id, day, currency, gross, refunds, payments, refund_count)

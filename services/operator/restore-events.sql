@@ -52,11 +52,14 @@ WITH archived AS MATERIALIZED (
         <> (archived.state, archived.happened_at)
     )
 ), restored AS (
+  -- Told when they happened: a day of settlement waits for those of its own.
   INSERT INTO ledger.outbox (
-    event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
+    event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent,
+    created_at
   )
   SELECT
-    event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
+    event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent,
+    coalesce(happened_at, now())
   FROM lacking
   ORDER BY nth
   ON CONFLICT DO NOTHING

@@ -1,9 +1,9 @@
 import { consumeEvents } from '@triplock/consumer';
 import { openDatabase, readDurability } from '@triplock/postgres';
-import { Counter, Gauge, runLoop, runService } from '@triplock/runtime';
+import { Counter, Gauge, runLoop, runService, type Registry } from '@triplock/runtime';
 import { readConfig } from './config.ts';
 import { settlementFeed } from './service.ts';
-import { addToBatches, closeDays } from './settlement-batches.ts';
+import { addToBatches, closeDays, type DaysSeen } from './settlement-batches.ts';
 
 // A day is closed once; until then this says how far its batches are complete.
 const closeEveryMs = 60_000;
@@ -33,20 +33,41 @@ await runService(settlementFeed, readConfig, async (config, service) => {
     batch: { apartMs: 250, itemsMax: 1_000 },
     countReaped: (rows) => reaped.inc(rows),
   });
-  const overdue = new Gauge({
-    name: 'triplock_settlement_open_day_over_seconds',
-    help: 'For how long the first day that is not closed has been over.',
-    registers: [service.metrics],
-  });
+  const started = new Date();
+  let seen: DaysSeen = { lookedAt: started, openUntil: null };
   const closing = runLoop(
-    closeDays(database, { afterMs: config.SETTLEMENT_DAY_CLOSES_AFTER_MS }, (seconds) =>
-      overdue.set(Math.max(0, seconds)),
-    ),
+    closeDays(database, {
+      afterMs: config.SETTLEMENT_DAY_CLOSES_AFTER_MS,
+      seen: (days) => (seen = days),
+    }),
     { name: 'close days', idleMs: closeEveryMs, logger },
   );
   service.onClose('close days', () => closing.stop());
+  addDaysGauges(service.metrics, () => seen);
 
   await service.serveAdmin({
     readiness: { postgres: () => database.ping(), pubsub: () => events.ping() },
   });
 });
+
+/** As of when they are asked for, so that they grow also while nobody can look. */
+function addDaysGauges(metrics: Registry, seen: () => DaysSeen): void {
+  const secondsSince = (time: Date) => Math.max(0, (Date.now() - time.getTime()) / 1_000);
+  new Gauge({
+    name: 'triplock_settlement_open_day_over_seconds',
+    help: 'For how long the first day that is not closed has been over.',
+    registers: [metrics],
+    collect() {
+      const { openUntil } = seen();
+      this.set(openUntil === null ? 0 : secondsSince(openUntil));
+    },
+  });
+  new Gauge({
+    name: 'triplock_settlement_days_looked_at_seconds',
+    help: 'How long ago it was looked how far the days are complete.',
+    registers: [metrics],
+    collect() {
+      this.set(secondsSince(seen().lookedAt));
+    },
+  });
+}

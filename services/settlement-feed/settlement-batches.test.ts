@@ -23,7 +23,7 @@ import {
   succeeded,
   testLostAnswers,
 } from '@triplock/testing';
-import { addToBatches, closeDays } from './settlement-batches.ts';
+import { addToBatches, closeDays, type DaysSeen } from './settlement-batches.ts';
 
 async function aFeed(context: TestContext) {
   const { rows, ...consumer } = await aConsumer(context, {
@@ -303,34 +303,42 @@ test('a day is not closed while somebody adds to it, and what comes after is lat
   );
 });
 
-test('days are closed as far as all that was told is added, and say for how long they are over', async (context) => {
+test('days are complete as far as all that was told is added, on a server that has all that was told', async (context) => {
   const { store, database, rows } = await aFeed(context);
   const owner = store.open();
   const ledger = openPostgresLedger(store.open('triplock_ledger'));
-  const told = [0, 1, 2].map(() => aPayment());
   await ledger.post(
-    told.map((payment) => {
+    [0, 1, 2].map(() => {
       const settledAt = new Date(Date.now() - 4 * dayMs);
-      return { payment, traceparent, settlement: { result: { state: 'succeeded' }, settledAt } };
+      return {
+        payment: aPayment(),
+        traceparent,
+        settlement: { result: { state: 'succeeded' }, settledAt },
+      };
     }),
   );
-  const over: number[] = [];
-  const pass = closeDays(database, { afterMs: 900_000 }, (seconds) => over.push(seconds));
-  const days = async () => {
-    await pass();
-    const [calendar] = await rows<{ behind: number; through: number }>(`
-      SELECT (now() AT TIME ZONE 'UTC')::date - closed_through AS behind,
-             extract(epoch FROM now() - complete_through)::float8 AS through
-      FROM partners.settlement_calendar`);
-    return calendar!;
-  };
-  // They were told three days ago, and the second of them was not published yet.
+  /** As it was told some minutes ago, and looked at before. */
   const [first, second, third] = await owner.transaction(async (tx) => {
     await tx.query('SET LOCAL session_replication_role = replica');
+    await tx.query(`UPDATE partners.settlement_calendar
+      SET complete_through = now() - interval '40 minutes', closed_through = '2020-01-01'`);
     return tx.query<{ id: string; payload: string }>(`
-      UPDATE ledger.outbox SET created_at = now() - interval '3 days' + order_id * interval '1 minute'
+      UPDATE ledger.outbox SET created_at = now() - interval '30 minutes' + (
+        SELECT count(*) FROM ledger.outbox AS other WHERE other.order_id < outbox.order_id
+      ) * interval '10 minutes'
       RETURNING event_id AS id, payload`);
   });
+  const seen: DaysSeen[] = [];
+  const pass = closeDays(database, { afterMs: 900_000, seen: (days) => seen.push(days) });
+  const minutesBehind = async () => {
+    while ((await pass()) > 0);
+    const [calendar] = await rows<{ minutes: number }>(`
+      SELECT extract(epoch FROM now() - complete_through)::float8 / 60 AS minutes
+      FROM partners.settlement_calendar`);
+    return calendar!.minutes;
+  };
+  const isNear = (minutes: number, expected: number) =>
+    assert.ok(Math.abs(minutes - expected) < 0.9, `${minutes} is not ${expected}`);
   const publish = (of: { id: string }) =>
     owner.query(
       `UPDATE ledger.outbox SET state = 'published', published_at = created_at, published_epoch = 1
@@ -343,24 +351,40 @@ test('days are closed as far as all that was told is added, and say for how long
     const inbox = openInbox(database, 'settlement-feed');
     await inbox.receive([{ ...eventOf(event), payloadHash }], addToBatches);
   };
-  const isNear = (seconds: number, expected: number) =>
-    assert.ok(Math.abs(seconds - expected) < 600, `${seconds} is not ${expected}`);
   await publish(first!);
   await publish(third!);
-  isNear((await days()).through, 3 * 86_400);
-  assert.ok((await days()).behind >= 4);
-  assert.ok(over.at(-1)! > 86_400);
-  // Published and not applied holds it up as well.
-  await publish(second!);
+  // Published and not applied, not published, and both.
+  isNear(await minutesBehind(), 30);
   await apply(first!);
   await apply(third!);
-  isNear((await days()).through, 3 * 86_400);
+  isNear(await minutesBehind(), 20);
+  await publish(second!);
+  isNear(await minutesBehind(), 20);
+  await owner.query(`UPDATE ledger.continuity SET set_back_at = now()`);
   await apply(second!);
-  let calendar = await days();
-  isNear(calendar.through, 3 * 86_400 - 3_600);
-  for (let hours = 0; hours < 73; hours += 1) calendar = await days();
-  assert.ok(calendar.through >= 60 && calendar.through < 120, `${calendar.through}`);
-  assert.ok(calendar.behind <= 2);
+  isNear(await minutesBehind(), 20);
+  await owner.query(`UPDATE ledger.continuity SET set_back_at = NULL, server = 'another'`);
+  isNear(await minutesBehind(), 20);
+  await owner.query(`UPDATE ledger.continuity SET server = ledger.this_server()`);
+  isNear(await minutesBehind(), 1);
+  const { openUntil } = seen.at(-1)!;
+  assert.ok(openUntil!.getTime() > Date.now() - 900_000 - 60_000, openUntil!.toISOString());
+});
+
+test('nothing is complete before its time, and no day is closed at its end', async (context) => {
+  const { rows } = await aFeed(context);
+  for (const [complete, grace] of [
+    [`now() + interval '1 hour'`, `interval '1 hour'`],
+    [`'infinity'`, `interval '1 hour'`],
+    ['now()', `interval '0'`],
+  ]) {
+    const closing = rows(`SELECT partners.close_settlement_days(${complete}, ${grace})`);
+    await assert.rejects(closing, /nothing is complete through/, complete);
+  }
+  assert.deepEqual(
+    await rows(`SELECT partners.close_settlement_days(NULL, interval '1 hour')::text AS day`),
+    [{ day: null }],
+  );
 });
 
 async function aFeedByRelay(context: TestContext) {

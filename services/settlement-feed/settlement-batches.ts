@@ -41,21 +41,25 @@ const movements = new Map<EventType | undefined, { kind: TransactionKind; sign: 
   }),
 );
 
+/** What is known of the days since they were looked at. */
+export type DaysSeen = {
+  /** When that was, and when the first day that is open ends; null before any was closed. */
+  lookedAt: Date;
+  openUntil: Date | null;
+};
+
 /**
  * A pass that closes the days that are over for so long, once all that was told until then is in
- * its batch. It never has more to do, so it rests.
- *
- * @param overSeconds is told for how long the first day that is open has been over; below zero
- *   while it is not.
+ * its batch. It looks at some minutes at a time, and comes again at once while there are more.
  */
 export function closeDays(
   database: Queryable,
-  { afterMs }: { afterMs: number },
-  overSeconds: (seconds: number) => void,
+  { afterMs, seen }: { afterMs: number; seen(days: DaysSeen): void },
 ): Pass {
   return async () => {
-    const [row] = await database.query<{ overSeconds: number | null }>(closeDaysSql, [afterMs]);
-    overSeconds(row!.overSeconds ?? 0);
-    return 0;
+    type Row = { openUntil: Date | null; more: boolean };
+    const [row] = await database.query<Row>(closeDaysSql, [afterMs]);
+    seen({ lookedAt: new Date(), openUntil: row!.openUntil });
+    return row!.more ? 1 : 0;
   };
 }

@@ -32,7 +32,8 @@ export const disputeSchema = Type.Object(
     evidence_due_by: Type.Optional(
       Type.String({
         ...shownTime,
-        description: 'by when the provider wants evidence, where it does',
+        description:
+          'by when the provider wanted evidence when it first told of it, where it does: it may say another time since',
       }),
     ),
     ended_at: Type.Optional(

@@ -37,30 +37,41 @@ ORDER BY currency
 --
 -- $1 partner id, $2 day or null for all, $3 currency or null for all, $4 rows at most, $5 and $6
 -- the day and number of the last line on the page before, or nulls for the first page.
-SELECT day::text AS day, line_id AS "lineId", txn_id AS "txnId", kind, currency, amount,
-       settled_at AS "settledAt"
-FROM partners.settlement_lines
-WHERE partner_id = $1
-  AND ($2::date IS NULL OR day = $2)
-  AND ($3::text IS NULL OR currency = $3)
-  AND ($5::date IS NULL OR (day, line_id) < ($5, $6::bigint))
-ORDER BY day DESC, line_id DESC
+SELECT line.*
+FROM (SELECT DISTINCT currency FROM partners.settlement_batches WHERE partner_id = $1) AS known
+CROSS JOIN LATERAL (
+  SELECT day::text AS day, line_id AS "lineId", txn_id AS "txnId", kind, currency, amount,
+         settled_at AS "settledAt"
+  FROM partners.settlement_lines AS its
+  WHERE partner_id = $1 AND currency = known.currency
+    AND its.day >= coalesce($2::date, '-infinity') AND its.day <= coalesce($2::date, 'infinity')
+    AND (its.day, line_id) < (coalesce($5::date, 'infinity'), coalesce($6::bigint, 0))
+  ORDER BY its.day DESC, line_id DESC
+  LIMIT $4
+) AS line
+WHERE $3::text IS NULL OR known.currency = $3
+ORDER BY line.day DESC, line."lineId" DESC
 LIMIT $4
 
 -- name: hasLine
 -- Whether a partner has such a line. $1 partner id, $2 day, $3 number. A row: it has.
-SELECT FROM partners.settlement_lines WHERE partner_id = $1 AND day = $2::date AND line_id = $3::bigint
+SELECT
+FROM (SELECT DISTINCT currency FROM partners.settlement_batches WHERE partner_id = $1) AS known
+WHERE EXISTS (
+  SELECT FROM partners.settlement_lines AS its
+  WHERE partner_id = $1 AND its.currency = known.currency AND day = $2::date AND line_id = $3::bigint
+)
 
 -- name: readStatement
 -- What a partner's account was before a day and what came to it in it, by currency, kind and the
 -- day in which it was settled.
 --
 -- $1 partner id, $2 day.
--- A row: what of one kind was settled on one day; a currency without any in the day has one row
--- without a `kind`. No row: nothing of the partner is in this day or one before it. `isClosed` says
--- that all of it never changes again.
-SELECT known.currency, known.opening, lines.kind, lines."settledOn", lines.count, lines.amount,
-       coalesce(closed_through >= $2::date, false) AS "isClosed"
+-- A row: what of one kind was settled on one day; a currency without any in the day, and every one
+-- while the day is open, has one row without a `kind`. No row: nothing of the partner is in this
+-- day or one before it. `isClosed` says that all of it never changes again.
+SELECT known.currency, known.opening, sums.kind, sums.settled_on::text AS "settledOn", sums.count,
+       sums.amount, coalesce(closed_through >= $2::date, false) AS "isClosed"
 FROM partners.settlement_calendar
 CROSS JOIN (
   SELECT currency, coalesce(sum(net) FILTER (WHERE day < $2::date), 0)::bigint AS opening
@@ -68,11 +79,7 @@ CROSS JOIN (
   WHERE partner_id = $1 AND day <= $2::date
   GROUP BY currency
 ) AS known
-LEFT JOIN (
-  SELECT currency, kind, (settled_at AT TIME ZONE 'UTC')::date::text AS "settledOn", count(*),
-         sum(amount)::bigint AS amount
-  FROM partners.settlement_lines
-  WHERE partner_id = $1 AND day = $2::date
-  GROUP BY 1, 2, 3
-) AS lines USING (currency)
-ORDER BY known.currency, lines."settledOn", lines.kind
+LEFT JOIN partners.settlement_sums AS sums
+  ON sums.partner_id = $1 AND sums.day = $2::date AND sums.currency = known.currency
+  AND $2::date <= closed_through
+ORDER BY known.currency, sums.settled_on, sums.kind

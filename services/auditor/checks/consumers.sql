@@ -484,44 +484,59 @@ FROM (
 GROUP BY txn_id
 
 -- name: settlement_differs_from_lines
--- Partner, UTC day and currency of which the settlement batch is not the sum of its lines, to the
--- minor unit, of days that end in the window; and of lines that were settled in it and are in no
--- batch.
-WITH batches AS MATERIALIZED (
-  SELECT * FROM partners.settlement_batches
-  WHERE day >= ($1::timestamptz AT TIME ZONE 'UTC')::date
-    AND day < ($2::timestamptz AT TIME ZONE 'UTC')::date
-), added AS (
-  SELECT days.partner_id, days.day, lines.*
-  FROM (SELECT DISTINCT partner_id, day FROM batches) AS days
-  CROSS JOIN LATERAL (
-    SELECT currency,
-           coalesce(sum(amount) FILTER (WHERE amount > 0), 0) AS gross,
-           coalesce(-sum(amount) FILTER (WHERE amount < 0), 0) AS refunds,
-           count(*) FILTER (WHERE amount > 0) AS payments,
-           count(*) FILTER (WHERE amount < 0) AS refund_count
-    FROM partners.settlement_lines AS line
-    WHERE line.partner_id = days.partner_id AND line.day = days.day
-    GROUP BY currency
-    OFFSET 0
-  ) AS lines
-)
+-- Partner, UTC day and currency of which the settlement batch, or what a statement says of it, is
+-- not the sum of its lines, to the minor unit, of days that end in the window; and of lines that
+-- were settled in it and are in no batch.
 SELECT concat_ws('/', partner_id, day, currency) AS id, day::timestamptz AS since
-FROM added
-FULL JOIN batches USING (partner_id, day, currency)
-WHERE (added.gross, added.refunds, added.payments, added.refund_count)
-  IS DISTINCT FROM
-  (batches.gross, batches.refunds, batches.payments, batches.refund_count)
+FROM partners.settlement_batches AS batch
+CROSS JOIN LATERAL (
+  SELECT coalesce(sum(amount) FILTER (WHERE amount > 0), 0) AS gross,
+         coalesce(-sum(amount) FILTER (WHERE amount < 0), 0) AS refunds,
+         count(*) FILTER (WHERE amount > 0) AS payments,
+         count(*) FILTER (WHERE amount < 0) AS refund_count,
+         ARRAY(
+           SELECT row(each.kind, each.settled_on, each.count, each.amount)::text
+           FROM (
+             SELECT kind, (settled_at AT TIME ZONE 'UTC')::date AS settled_on, count(*),
+                    sum(amount)::bigint AS amount
+             FROM partners.settlement_lines AS line
+             WHERE line.partner_id = batch.partner_id AND line.currency = batch.currency
+               AND line.day = batch.day
+             GROUP BY 1, 2
+           ) AS each
+           ORDER BY 1
+         ) AS said
+  FROM partners.settlement_lines AS line
+  WHERE line.partner_id = batch.partner_id AND line.currency = batch.currency AND line.day = batch.day
+  OFFSET 0
+) AS lines
+WHERE batch.day >= ($1::timestamptz AT TIME ZONE 'UTC')::date
+  AND batch.day < ($2::timestamptz AT TIME ZONE 'UTC')::date
+  AND (
+    (lines.gross, lines.refunds, lines.payments, lines.refund_count)
+      IS DISTINCT FROM (batch.gross, batch.refunds, batch.payments, batch.refund_count)
+    OR lines.said <> ARRAY(
+      SELECT row(sums.kind, sums.settled_on, sums.count, sums.amount)::text
+      FROM partners.settlement_sums AS sums
+      WHERE sums.partner_id = batch.partner_id AND sums.day = batch.day
+        AND sums.currency = batch.currency
+      ORDER BY 1
+    )
+  )
 UNION
 SELECT concat_ws('/', partner_id, day, currency), day::timestamptz
 FROM (
-  SELECT DISTINCT partner_id, day, currency FROM partners.settlement_lines
+  SELECT partner_id, day, currency FROM partners.settlement_lines
   WHERE settled_at >= date_trunc('day', $1::timestamptz, 'UTC')
     AND settled_at < date_trunc('day', $2::timestamptz, 'UTC')
-) AS lines
+  UNION
+  SELECT partner_id, day, currency FROM partners.settlement_sums
+  WHERE day >= ($1::timestamptz AT TIME ZONE 'UTC')::date
+    AND day < ($2::timestamptz AT TIME ZONE 'UTC')::date
+) AS added
 WHERE NOT EXISTS (
   SELECT FROM partners.settlement_batches AS batch
-  WHERE (batch.partner_id, batch.day, batch.currency) = (lines.partner_id, lines.day, lines.currency)
+  WHERE (batch.partner_id, batch.day, batch.currency) = (added.partner_id, added.day, added.currency)
 )
 
 -- --- end of checks

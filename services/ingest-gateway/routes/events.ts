@@ -20,8 +20,9 @@ const readFeed: FastifySchema = {
     'Everything that webhooks tell, in the same words, whether an endpoint wants it or not, oldest ' +
     'first. Nothing ever comes before what you have read: keep `next`, send it as `after`, at once ' +
     'while `has_more` is true and every few seconds else, and you get every event, each payment in ' +
-    'the order of `sequence`. Without `after` it begins with the oldest that is kept, or with `since` ' +
-    'among what was told in the minutes before that time. Events are kept for 90 days and more. An ' +
+    'the order of `sequence`. Without `after` it begins with the oldest behind all that left by age, or ' +
+    'with `since` five minutes before that time. Events are kept for 90 days where nothing else is ' +
+    'set. What is told of endpoints, as `endpoint.disabled`, is not in it. An ' +
     'event may come again after a recovery of the database: handle each `id` once, as of webhooks. ' +
     'With `type` or `object` a page may have few events or none and yet `has_more`. An answer is 256 ' +
     'KiB at most, or one event.',

@@ -188,6 +188,9 @@ async function aGateway(t: TestContext) {
      VALUES ('acme', $1::date, gen_random_uuid(), 'payment', 'EUR', $2, $1::date)`,
     [day, gross],
   );
+  await owner.query(`
+    INSERT INTO partners.settlement_sums
+    SELECT partner_id, day, currency, kind, day, 1, amount FROM partners.settlement_lines`);
   await owner.query('UPDATE partners.settlement_calendar SET closed_through = $1', [day]);
   const app = await createHttpServer({
     logger: opened.gateway.logger,

@@ -33,8 +33,13 @@ async function anEdge(t: TestContext) {
       ('acme', '2026-04-01', 'capture', 'EUR', 5, '2026-03-31T12:00:00Z'),
       ('acme', '2026-04-01', 'refund', 'EUR', -250, '2026-04-01T09:00:00.5Z')
     ) AS t (partner_id, day, kind, currency, amount, settled_at);
+    INSERT INTO partners.settlement_sums
+    SELECT partner_id, day, currency, kind, (settled_at AT TIME ZONE 'UTC')::date, count(*), sum(amount)
+    FROM partners.settlement_lines GROUP BY 1, 2, 3, 4, 5;
+    SET session_replication_role = replica;
     UPDATE partners.settlement_calendar SET
-      closed_through = '2026-05-31', complete_through = '2026-06-01T00:20:00Z'`);
+      closed_through = '2026-05-31', complete_through = '2026-06-01T00:20:00Z';
+    RESET session_replication_role`);
   const reader = store.open('triplock_gateway');
   const settlements = openSettlements(reader);
   const ledger = openPostgresLedger(store.open('triplock_gateway'));

@@ -90,6 +90,26 @@ export const audited: AuditedConsumer = {
     ],
     'settlement-differs-from-lines': [
       change('partners.settlement_lines.day', 'day + 1', batchOf),
+      ...[
+        ['partner_id', `partner_id || '-2'`],
+        ['day', 'day + 1'],
+        ['currency', `'USD'`],
+        ['kind', `kind || '-2'`],
+        ['settled_on', 'settled_on - 1'],
+        ['count', 'count + 1'],
+        ['amount', 'amount + 1'],
+      ].map(([column, value]) => change(`partners.settlement_sums.${column}`, value!, batchOf)),
+      remove('partners.settlement_sums', batchOf),
+      add('partners.settlement_sums', async (scene) => {
+        const { key: partner, id } = await batchOf.find(scene);
+        await scene.system.break(
+          `INSERT INTO partners.settlement_sums
+           SELECT partner_id, day, currency, 'capture', settled_on, 1, 1
+           FROM partners.settlement_sums WHERE partner_id = $1 AND kind = 'payment'`,
+          [partner],
+        );
+        return id;
+      }),
       alter(
         'UPDATE partners.settlement_batches SET gross = gross + 1, refunds = refunds + 1',
         batchOf,

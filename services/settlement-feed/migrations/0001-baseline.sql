@@ -5,29 +5,37 @@ GRANT EXECUTE ON FUNCTION partners.add_settlements, partners.close_settlement_da
 
 -- Until when all that was told is applied here, at most a minute ago: who tells something is done with it
 -- by then. `since` is as of when that was known last; what was told before is not looked at again, and of
--- what was told after it an hour at a time.
+-- what was told after it two minutes at a time.
 --
 -- What can never be published, and what waits here for it, is not waited for: once it comes it is late.
--- Where the ledger is another store, it is as of the copy that the audit keeps of it.
+-- On a server that is not known to have all that was told nothing is said. Where the ledger is another
+-- store, it is as of the copy that the audit keeps of it, and nothing between two parts of a backlog.
 CREATE FUNCTION told_and_applied(since timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   WITH known AS MATERIALIZED (
     SELECT least(
       now() - interval '1 minute',
-      since + interval '1 hour',
-      (SELECT min(to_timestamp(until_micros / 1e6)) - interval '1 minute' FROM ledger.copied),
+      since + interval '2 minutes',
+      (SELECT CASE WHEN NOT behind THEN to_timestamp(until_micros / 1e6) - interval '1 minute' END
+       FROM ledger.copied),
       (SELECT min(created_at) FROM ledger.outbox WHERE state = 'pending')
-    ) AS until
+    ) AS until,
+    CASE WHEN EXISTS (SELECT FROM ledger.copied)
+      THEN EXISTS (SELECT FROM ledger.copied WHERE NOT behind)
+      ELSE EXISTS (
+        SELECT FROM ledger.continuity WHERE server = ledger.this_server() AND set_back_at IS NULL
+      )
+    END AS is_whole
   )
-  SELECT least(known.until, (
+  SELECT CASE WHEN known.is_whole THEN least(known.until, (
     SELECT min(outbox.created_at)
     FROM ledger.outbox
     LEFT JOIN LATERAL (
       SELECT last_sequence FROM settlement.cursors
       WHERE consumer = 'settlement-feed' AND ordering_key = outbox.payment_id OFFSET 0
     ) AS cursors ON true
-    WHERE outbox.created_at >= coalesce(since, '-infinity') - interval '1 minute'
+    WHERE outbox.created_at >= since - interval '1 minute'
       AND outbox.created_at < known.until
       AND outbox.state = 'published' AND outbox.sequence > coalesce(cursors.last_sequence, 0)
       AND NOT EXISTS (
@@ -35,8 +43,9 @@ BEGIN ATOMIC
         WHERE early_events.consumer = 'settlement-feed' AND early_events.event_id = outbox.event_id
         OFFSET 0
       )
-  ))
-  FROM known;
+  )) END
+  FROM known
+  WHERE since IS NOT NULL;
 END;
 REVOKE EXECUTE ON FUNCTION told_and_applied FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION told_and_applied TO triplock_settlement;
@@ -64,3 +73,6 @@ ALTER TABLE cursors ENABLE TRIGGER cursors_begin_at_one;
 -- What had left the outbox before is applied, and was never in this inbox: as if it had left.
 INSERT INTO inbox_horizons (consumer, reaped_before, events)
 SELECT 'settlement-feed', reaped_before, events FROM ledger.outbox_horizon WHERE events > 0;
+-- So all that was told before this is applied.
+UPDATE partners.settlement_calendar SET complete_through = now() - interval '1 minute'
+WHERE complete_through IS NULL;

@@ -36,6 +36,11 @@ export const watch = {
       '',
       'For how long the first day that is not closed has been over.',
     ],
+    [
+      'triplock_settlement_days_looked_at_seconds',
+      '',
+      'How long ago it was looked how far the days are complete.',
+    ],
   ],
   crashWindows: {
     'settlement.received': ['nothing new', 'redelivered'],

@@ -997,10 +997,11 @@ CREATE TABLE settlement_lines (
   partner_id text NOT NULL,
   day date NOT NULL,
   line_id bigint GENERATED ALWAYS AS IDENTITY,
-  PRIMARY KEY (partner_id, day, line_id),
+  currency text NOT NULL,
+  -- Of one currency as of all (there are few), a page is read from its beginning.
+  PRIMARY KEY (partner_id, currency, day, line_id),
   txn_id uuid NOT NULL,
   kind text NOT NULL,
-  currency text NOT NULL,
   -- In minor units; what was given back is below zero.
   amount bigint NOT NULL CHECK (amount <> 0),
   settled_at timestamptz NOT NULL,
@@ -1009,6 +1010,18 @@ CREATE TABLE settlement_lines (
 );
 -- For the audit's windows of time.
 CREATE INDEX lines_by_time ON settlement_lines USING brin (settled_at) WITH (autosummarize = on);
+
+-- The same by kind and the day in which it was settled: what a statement says, in a few rows.
+CREATE TABLE settlement_sums (
+  partner_id text NOT NULL,
+  day date NOT NULL,
+  currency text NOT NULL,
+  kind text NOT NULL,
+  settled_on date NOT NULL,
+  count bigint NOT NULL,
+  amount bigint NOT NULL,
+  PRIMARY KEY (partner_id, day, currency, kind, settled_on)
+);
 
 -- Those who add and whoever closes a day: many of the ones, or one of the others. Locks by number are no
 -- role's of their own.
@@ -1039,7 +1052,16 @@ BEGIN
          AS t (partner_id, txn_id, kind, currency, amount, settled_at, nth)
     CROSS JOIN settlement_calendar
     ORDER BY nth
-    RETURNING partner_id, day, currency, amount
+    RETURNING partner_id, day, currency, kind, amount, (settled_at AT TIME ZONE 'UTC')::date AS settled_on
+  ), sums AS (
+    INSERT INTO settlement_sums AS known (partner_id, day, currency, kind, settled_on, count, amount)
+    SELECT partner_id, day, currency, kind, settled_on, count(*), sum(amount)
+    FROM lines
+    GROUP BY partner_id, day, currency, kind, settled_on
+    ORDER BY partner_id, day, currency, kind, settled_on
+    ON CONFLICT (partner_id, day, currency, kind, settled_on) DO UPDATE SET
+      count = known.count + excluded.count,
+      amount = known.amount + excluded.amount
   )
   INSERT INTO settlement_batches AS known
     (partner_id, day, currency, gross, refunds, payments, refund_count)
@@ -1061,12 +1083,16 @@ $$;
 
 -- Notes until when all that was told is in its batch, and closes the days that were over by `grace` then.
 --
--- Gives the last day that is closed. Neither of the two goes back, whoever calls and in whichever order.
+-- Gives the last day that is closed. Neither of the two goes back, whoever calls and in whichever order;
+-- where nobody knows, `complete` is null and nothing changes.
 CREATE FUNCTION close_settlement_days(complete timestamptz, grace interval) RETURNS date
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 DECLARE
   closable date := ((complete - grace) AT TIME ZONE 'UTC')::date - 1;
 BEGIN
+  IF complete > now() OR grace < interval '1 minute' THEN
+    RAISE EXCEPTION 'nothing is complete through %, and no day is closed % after its end', complete, grace;
+  END IF;
   UPDATE settlement_calendar SET complete_through = complete
   WHERE complete > coalesce(complete_through, '-infinity');
   IF closable > (SELECT coalesce(closed_through, '-infinity') FROM settlement_calendar) THEN
@@ -1108,6 +1134,10 @@ CREATE TRIGGER closed_days_stay BEFORE INSERT OR UPDATE ON settlement_batches
   FOR EACH ROW EXECUTE FUNCTION refuse_in_closed_day();
 CREATE TRIGGER closed_days_stay BEFORE INSERT ON settlement_lines
   FOR EACH ROW EXECUTE FUNCTION refuse_in_closed_day();
+CREATE TRIGGER closed_days_stay BEFORE INSERT OR UPDATE ON settlement_sums
+  FOR EACH ROW EXECUTE FUNCTION refuse_in_closed_day();
+CREATE TRIGGER sums_are_kept BEFORE DELETE OR TRUNCATE ON settlement_sums
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_settlement_change();
 CREATE FUNCTION refuse_to_open_days() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION '% of %.% is refused: a day that is closed stays so', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME;
@@ -1133,7 +1163,7 @@ GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, and makes, sets, deletes, rotates and tests endpoints by the functions
 -- above. It reads no other secret, and cannot call an endpoint verified.
 GRANT SELECT ON partners, shown_api_keys, shown_webhook_endpoints, endpoint_tests,
-  settlement_batches, settlement_lines, settlement_calendar
+  settlement_batches, settlement_lines, settlement_sums, settlement_calendar
 TO triplock_gateway;
 -- Of keys it reads by whom they are, and makes and deletes them as their partner asks.
 GRANT SELECT (sha256, key_id, partner_id, scope, api_version, expires_at, revoked_at) ON api_keys
@@ -1156,6 +1186,6 @@ REVOKE ALL ON FUNCTION take_endpoint_questions, verify_webhook_endpoint, disable
 FROM PUBLIC;
 -- The auditor reads everything but secrets.
 GRANT SELECT ON partners, live_webhook_endpoints, deleted_webhook_endpoints, endpoint_wants,
-  settlement_batches, settlement_lines, settlement_calendar
+  settlement_batches, settlement_lines, settlement_sums, settlement_calendar
 TO triplock_auditor;
 GRANT SELECT (endpoint_id, partner_id, url, open_since) ON open_webhook_endpoints TO triplock_auditor;

@@ -17,21 +17,22 @@ INSERT INTO feed_server DEFAULT VALUES;
 -- one lock from before the call until its commit, or another's that are higher could be read first.
 --
 -- What was read on a server that is no more may be lacking on the one that took over, and so may the
--- sequence's last number; the new one's clock may be behind, too. So it begins five minutes ahead of
--- either: a reader who goes on from a position that nobody here knows misses nothing. A transaction that
--- fails leaves a gap.
+-- sequence's last number; the new one's clock may be behind, too. So it begins five minutes ahead of its
+-- clock, which is as far as any server ever was: a reader who goes on from a position that nobody here
+-- knows misses nothing. A transaction that fails leaves a gap.
 CREATE FUNCTION take_positions(how_many integer) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = webhooks, pg_temp AS $$
 DECLARE
   this text := ledger.this_server();
-  before bigint := greatest(
-    (SELECT last_value FROM feed_positions),
-    floor(extract(epoch FROM clock_timestamp()) * 1000000)
-  );
+  clock bigint := floor(extract(epoch FROM clock_timestamp()) * 1000000);
+  before bigint := greatest((SELECT last_value FROM feed_positions), clock);
 BEGIN
+  IF how_many NOT BETWEEN 1 AND 100000 THEN
+    RAISE EXCEPTION '% positions cannot be taken at once', how_many;
+  END IF;
   UPDATE feed_server SET server = this WHERE server <> this;
   IF FOUND THEN
-    before := before + 300000000;
+    before := greatest(before, clock + 300000000);
   END IF;
   PERFORM setval('feed_positions', before + how_many);
   RETURN before;
