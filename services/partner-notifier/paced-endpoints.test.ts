@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
+import { eventually } from '@triplock/testing';
+import { openDeliveries, type AttemptRecord } from './deliveries.ts';
 import {
   addEndpoint,
   aNotifier,
@@ -8,6 +10,7 @@ import {
   aReceiver,
   delivered,
   insert,
+  manyRates,
   noRoom,
   notDelivered,
   queues,
@@ -134,6 +137,48 @@ test('a pace halves once for all that was begun before, grows with what is taken
   await owner.query(`UPDATE notifier.endpoint_paces SET slowed_at = now() - interval '11 minutes'`);
   await deliveries.reap(keep, 1);
   assert.equal(await pace(), undefined);
+});
+
+test('of two senders that each slow what the other quickens, none waits for ever', async (context) => {
+  const { owner, database, lease } = await queues(context, { acme: 2, globex: 2 });
+  await owner.query(`INSERT INTO notifier.endpoint_paces
+    SELECT endpoint_id, 10, '-infinity', now() - interval '1 hour' FROM partners.open_webhook_endpoints`);
+  const leased = await lease();
+  const low = leased.map(({ endpointId }) => endpointId).sort()[0]!;
+  const [ofLow, ofHigh] = [true, false].map((isLow) =>
+    leased.filter(({ endpointId }) => (endpointId === low) === isLow),
+  );
+  const tooMuch = { ...notDelivered, status: 429 };
+  /** A sender of its own, whose attempts at both end together. */
+  const record = (nth: number, ofFirst: AttemptRecord, ofSecond: AttemptRecord) => {
+    const deliveries = openDeliveries(database, manyRates);
+    return Promise.all([
+      deliveries.record(ofLow![nth]!, ofFirst),
+      deliveries.record(ofHigh![nth]!, ofSecond),
+    ]);
+  };
+  const waiting = `SELECT DISTINCT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE NOT granted AND datname = current_database()`;
+  let both: Promise<unknown>;
+  await owner.transaction(async (tx) => {
+    const lock = 'SELECT FROM notifier.endpoint_paces WHERE endpoint_id = $1 FOR UPDATE';
+    await tx.query(lock, [low]);
+    const one = record(0, tooMuch, delivered);
+    await eventually(async () => (await tx.query(waiting)).length === 1);
+    both = Promise.all([one, record(1, delivered, tooMuch)]);
+    await eventually(async () => (await tx.query(waiting)).length === 2);
+  });
+  assert.deepEqual(await both!, [
+    ['pending', 'delivered'],
+    ['delivered', 'pending'],
+  ]);
+  const paces = await owner.query<{ pace: number }>(
+    'SELECT a_second AS pace FROM notifier.endpoint_paces ORDER BY endpoint_id',
+  );
+  assert.deepEqual(
+    paces.map(({ pace }) => Math.round(pace * 100)),
+    [510, 505],
+  );
 });
 
 test('a server that takes fifty a second turns few away, gets all, and slows no other endpoint', async (context) => {

@@ -389,33 +389,38 @@ BEGIN
       ) AS made
       WHERE outcome <> 'not-sent'
       GROUP BY endpoint_id
-    ), slowed AS (
-      -- In one order, as whoever records at the same time.
+    ), paced AS (
+      -- In one statement and one order, or of two senders that each slow what the other quickens both
+      -- would wait for ever.
       INSERT INTO endpoint_paces AS known (endpoint_id, a_second, paused_until, slowed_at)
-      SELECT endpoint_id, greatest(10, taken * least(10, greatest(1, taken::float8 / too_much))),
-             coalesce(asked_off_until, '-infinity'), clock_timestamp()
+      SELECT endpoint_id,
+             CASE WHEN too_much_at IS NULL THEN 1000000
+               ELSE greatest(10, taken * least(10, greatest(1, taken::float8 / too_much))) END,
+             coalesce(asked_off_until, '-infinity'),
+             -- Of one that takes all there is a row to change. Was that removed a moment ago, this one
+             -- says what none says, and is removed as well (forgetPaces).
+             CASE WHEN too_much_at IS NULL THEN '-infinity' ELSE clock_timestamp() END
       FROM came
-      WHERE too_much_at IS NOT NULL AND is_open
+      WHERE CASE
+        WHEN too_much_at IS NOT NULL THEN is_open
+        ELSE taken > 0 AND EXISTS (
+          SELECT FROM endpoint_paces AS paces WHERE paces.endpoint_id = came.endpoint_id OFFSET 0
+        )
+      END
       ORDER BY endpoint_id
       ON CONFLICT (endpoint_id) DO UPDATE SET
         (a_second, slowed_at) = (
-          SELECT CASE WHEN came.too_much_at > known.slowed_at
-                   THEN greatest(0.1, known.a_second / 2) ELSE known.a_second END,
+          SELECT CASE
+                   WHEN came.too_much_at IS NULL THEN least(1000000, known.a_second + 0.1 * came.taken)
+                   WHEN known.slowed_at = '-infinity' THEN excluded.a_second
+                   WHEN came.too_much_at > known.slowed_at THEN greatest(0.1, known.a_second / 2)
+                   ELSE known.a_second
+                 END,
                  CASE WHEN came.too_much_at > known.slowed_at
                    THEN excluded.slowed_at ELSE known.slowed_at END
           FROM came WHERE came.endpoint_id = excluded.endpoint_id
         ),
         paused_until = greatest(known.paused_until, excluded.paused_until)
-    ), quickened AS (
-      UPDATE endpoint_paces AS known SET a_second = least(1000000, known.a_second + 0.1 * taken)
-      FROM (
-        SELECT came.endpoint_id, taken FROM came
-        WHERE taken > 0 AND too_much_at IS NULL
-          AND EXISTS (SELECT FROM endpoint_paces AS paces WHERE paces.endpoint_id = came.endpoint_id OFFSET 0)
-        ORDER BY came.endpoint_id
-        OFFSET 0
-      ) AS well
-      WHERE known.endpoint_id = well.endpoint_id
     ), changed AS (
       SELECT came.endpoint_id, has_taken
       FROM came
