@@ -62,7 +62,8 @@ export const settings = {
   WEBHOOK_RETRY_LONGEST_MS: withDefault(integer({ min: 1, max: 24 * hour }), hour),
   /**
    * An endpoint is disabled by the first attempt that fails so long after the one since which all
-   * failed, until its partner sets it again.
+   * failed, until its partner sets it again; but only if what it attempts has been tried for 12
+   * hours, or half of this or of WEBHOOK_GIVE_UP_AFTER_MS where that is less.
    */
   WEBHOOK_DISABLE_AFTER_HOURS: withDefault(integer({ min: 1, max: 2_160 }), 120),
   /** No attempt is begun later than this after the first one. */

@@ -46,7 +46,8 @@ CROSS JOIN LATERAL (
 -- secret could not be opened), $4 HTTP statuses or nulls, $5 errors or nulls, $6 milliseconds each
 -- took, $7 milliseconds until its next attempt, $8 milliseconds after the first attempt when there
 -- shall be no further one, $9 which of the events' deliveries. All of one length. $10 milliseconds
--- after which an endpoint is disabled that has taken nothing. $11 milliseconds for which each
+-- after which an endpoint is disabled that has taken nothing, by a delivery that has been tried for
+-- long. $11 milliseconds for which each
 -- attempt's server asks not to be called, or nulls.
 -- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes
 -- again, `parked` waits for its endpoint, `failed` was given up, `canceled` lost its endpoint;

@@ -31,13 +31,17 @@ const take = (receiver: Receiver) =>
     response.end(data.token);
   });
 
-/** Has an endpoint, or all of them, have failed for so long. */
-const failFor = (owner: Queryable, age: string, id?: string) =>
+/** Has all endpoints that fail have failed for so long. */
+const failFor = (owner: Queryable, age: string) =>
   owner.query(
     `UPDATE partners.webhook_endpoints SET failing_since = now() - $1::interval
-     WHERE failing_since IS NOT NULL AND ($2::uuid IS NULL OR endpoint_id = $2)`,
-    [age, id ?? null],
+     WHERE failing_since IS NOT NULL`,
+    [age],
   );
+/** Has what waits been tried for half a day. */
+const tryForHalfADay = (owner: Queryable) =>
+  owner.query(`UPDATE webhooks.deliveries SET first_attempt_at = now() - interval '12 hours'
+    WHERE state = 'pending' AND first_attempt_at IS NOT NULL`);
 const notices = (owner: Queryable) =>
   owner.query<{ partner_id: string; endpoint_id: string; tries: number; done: boolean }>(
     `SELECT partner_id, endpoint_id, tries, delivered_at IS NOT NULL AS done
@@ -47,6 +51,7 @@ const notices = (owner: Queryable) =>
 /** A partner whose first endpoint takes nothing, and one more that takes all. */
 async function twoEndpoints(context: TestContext) {
   const notifier = await aNotifier(context);
+  notifier.giveUpAfter(24 * anHour);
   const [broken, works] = [await aReceiver(context), await aReceiver(context)];
   await notifier.endpoint(acme, broken.url);
   refuse(broken);
@@ -75,6 +80,7 @@ test('an endpoint that takes nothing for five days is disabled by the next attem
   assert.equal((await show())!.failingSince, undefined);
   await attempt();
   assert.ok((await show())!.failingSince instanceof Date, 'it failed once');
+  await tryForHalfADay(owner);
   await failFor(owner, '119 hours');
   await attempt();
   assert.equal((await show())!.disabled, undefined);
@@ -98,11 +104,57 @@ test('an endpoint that takes nothing for five days is disabled by the next attem
   assert.deepEqual(await states(), ['parked 3', 'parked 3', 'parked 0']);
 });
 
+test('an endpoint that failed once, and then was sent nothing for days, is disabled by no failure of a moment', async (context) => {
+  const { owner, notify, attempt, show, states, giveUpAfter, broken } = await twoEndpoints(context);
+  giveUpAfter(0);
+  await notify(acme);
+  await attempt();
+  await failFor(owner, '7 days');
+  giveUpAfter(24 * anHour);
+  await notify(acme);
+  await attempt();
+  await attempt();
+  assert.equal((await show())!.disabled, undefined);
+  assert.deepEqual(await states(), ['failed 1', 'pending 2']);
+  take(broken);
+  await attempt();
+  assert.equal((await show())!.failingSince, undefined);
+
+  await notify(acme);
+  refuse(broken);
+  await attempt();
+  await failFor(owner, '7 days');
+  await owner.query(`UPDATE webhooks.deliveries SET first_attempt_at = now() - interval '11 hours'
+    WHERE state = 'pending'`);
+  await attempt();
+  assert.equal((await show())!.disabled, undefined);
+  await tryForHalfADay(owner);
+  await attempt();
+  assert.equal((await show())!.disabled!.because, 'failing');
+});
+
+test('where webhooks are tried for less than a day, half of that is enough', async (context) => {
+  const { owner, notify, attempt, show, giveUpAfter } = await twoEndpoints(context);
+  giveUpAfter(anHour);
+  await notify(acme);
+  await attempt();
+  await failFor(owner, '5 days');
+  const tried = (age: string) =>
+    owner.query(`UPDATE webhooks.deliveries SET first_attempt_at = now() - $1::interval`, [age]);
+  await tried('29 minutes');
+  await attempt();
+  assert.equal((await show())!.disabled, undefined);
+  await tried('30 minutes');
+  await attempt();
+  assert.equal((await show())!.disabled!.because, 'failing');
+});
+
 test('its partner is told of it once, at another open endpoint whatever that wants, until that takes it', async (context) => {
   const { owner, notify, attempt, show, ask, works, other } = await twoEndpoints(context);
   await notify(acme);
   await attempt();
   await failFor(owner, '120 hours');
+  await tryForHalfADay(owner);
   await attempt();
   const { id, disabled, failingSince } = (await show())!;
   works.received.length = 0;
@@ -189,6 +241,8 @@ test('what was parked is sent when it is enabled, and what was given up by a win
   assert.deepEqual(await states(), ['failed 1']);
   giveUpAfter(24 * anHour);
   const parked = await notify(acme);
+  await attempt();
+  await tryForHalfADay(owner);
   await failFor(owner, '6 days');
   await owner.query(`UPDATE webhooks.deliveries SET created_at = created_at - interval '4 days'
     WHERE state = 'failed'`);
@@ -231,6 +285,7 @@ async function almostDisabled(context: TestContext) {
   const [one, two] = await queue.lease();
   await queue.deliveries.record(one!, { ...notDelivered, nextInMs: 0 });
   await failFor(queue.owner, '6 days');
+  await tryForHalfADay(queue.owner);
   const [again] = await queue.lease();
   const endpoints = () =>
     queue.owner
@@ -255,7 +310,7 @@ test('a success that is about to be committed is waited for, and keeps an endpoi
   await owner.transaction(async (tx) => {
     // The sender of the success has got as far as this.
     await tx.query(
-      `SELECT partners.note_attempts(ARRAY[endpoint_id], ARRAY[true], interval '5 days')
+      `SELECT partners.note_attempts(ARRAY[endpoint_id], ARRAY[true], ARRAY[false], interval '5 days')
        FROM partners.webhook_endpoints`,
     );
     failure = first!.record(one, notDelivered);
@@ -302,6 +357,7 @@ test('endpoints of a partner that are disabled together have nobody to tell', as
   };
   assert.deepEqual(await all(), ['pending', 'pending', 'pending']);
   await failFor(owner, '5 days');
+  await tryForHalfADay(owner);
   assert.deepEqual(await all(), ['disabled', 'disabled', 'disabled']);
   assert.deepEqual(await notices(owner), []);
 });

@@ -335,9 +335,11 @@ $$;
 -- the time for attempts before it again. A kept plan, and none that is bad, as above.
 --
 -- An endpoint is told of only when that changes it: at the first attempt that fails, at the first that
--- is taken again, and from `disable_after` on at each that fails, until one of them has disabled it.
--- What such a one failed to send is parked for it with its own transaction. So it is with its pace
--- (endpoint_paces): none is written of an endpoint that turns nothing away.
+-- is taken again, and from `disable_after` on at each that fails whose delivery has been tried for 12
+-- hours (half of `disable_after` or of its time for attempts, where that is less), until one of them has
+-- disabled it: one failure after a quiet week does not say that nobody is there. What such a one failed
+-- to send is parked for it with its own transaction. So it is with its pace (endpoint_paces): none is
+-- written of an endpoint that turns nothing away.
 --
 -- A delivery comes again after its pause, and not before its server asked for it, but at the end of its
 -- time for attempts at the latest.
@@ -383,9 +385,14 @@ BEGIN
              -- When the last of those was begun that were too much; null when none was.
              max(now() - took_ms * interval '1 millisecond') FILTER (WHERE is_too_much) AS too_much_at,
              count(*) FILTER (WHERE is_too_much) AS too_much,
-             max(asked_off_until) AS asked_off_until
+             max(asked_off_until) AS asked_off_until,
+             bool_or(tried_since <= now() - least(interval '12 hours', disable_after / 2, patience / 2))
+               AS has_insisted
       FROM (
-        SELECT *, status IN (429, 502, 504) OR retry_after_ms IS NOT NULL AS is_too_much FROM made
+        SELECT *, status IN (429, 502, 504) OR retry_after_ms IS NOT NULL AS is_too_much,
+               CASE WHEN outcome <> 'delivered' THEN first_attempt_at END AS tried_since,
+               patience_ms * interval '1 millisecond' AS patience
+        FROM made
       ) AS made
       WHERE outcome <> 'not-sent'
       GROUP BY endpoint_id
@@ -422,7 +429,7 @@ BEGIN
         ),
         paused_until = greatest(known.paused_until, excluded.paused_until)
     ), changed AS (
-      SELECT came.endpoint_id, has_taken
+      SELECT came.endpoint_id, has_taken, has_insisted
       FROM came
       LEFT JOIN LATERAL (
         SELECT failing_since FROM partners.failing_webhook_endpoints AS failing
@@ -430,15 +437,16 @@ BEGIN
       ) AS known ON true
       WHERE CASE
         WHEN has_taken THEN failing_since IS NOT NULL
-        ELSE is_open AND (failing_since IS NULL OR failing_since <= now() - disable_after)
+        ELSE is_open AND (failing_since IS NULL OR has_insisted AND failing_since <= now() - disable_after)
       END
     ), disabled AS MATERIALIZED (
       SELECT noted.endpoint_id
       FROM (
-        SELECT array_agg(endpoint_id) AS ids, array_agg(has_taken) AS have_taken
+        SELECT array_agg(endpoint_id) AS ids, array_agg(has_taken) AS have_taken,
+               array_agg(coalesce(has_insisted, false)) AS have_insisted
         FROM changed HAVING count(*) > 0
       ) AS all_changed
-      CROSS JOIN LATERAL partners.note_attempts(ids, have_taken, disable_after)
+      CROSS JOIN LATERAL partners.note_attempts(ids, have_taken, have_insisted, disable_after)
         AS noted (endpoint_id)
     ), decided AS MATERIALIZED (
       SELECT made.*,

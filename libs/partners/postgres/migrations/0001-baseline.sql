@@ -790,24 +790,28 @@ BEGIN ATOMIC
   SELECT EXISTS (SELECT FROM disabled);
 END;
 
--- Notes of endpoints that one or more attempts came to an end, and whether any was taken: one that was
--- taken ends `failing_since`, the first that failed begins it, and one that fails `disable_after` later
--- or more disables the endpoint, to which nothing was taken in all that time.
+-- Notes of endpoints that one or more attempts came to an end, whether any was taken, and whether one
+-- that failed was at something that had failed there for long: one that was taken ends `failing_since`,
+-- the first that failed begins it, and one of the last kind that fails `disable_after` later or more
+-- disables the endpoint, to which nothing was taken in all that time. Without the last, an endpoint that
+-- was sent nothing in that time would be disabled by the first failure that follows.
 --
 -- Gives the endpoints that this call disabled. Calls for one endpoint, and its partner's changes, go one
 -- after the other by the row's lock, always taken in one order, and each decides by the row as the one
 -- before it left it: what was taken a moment before keeps the endpoint open. One that is not open is
 -- left as it is. What the server had proved no longer counts, as after a 410 Gone: after so long its
 -- name may be somebody else's.
-CREATE FUNCTION note_attempts(of_endpoints uuid[], have_taken boolean[], disable_after interval)
-RETURNS SETOF uuid
+CREATE FUNCTION note_attempts(
+  of_endpoints uuid[], have_taken boolean[], have_insisted boolean[], disable_after interval
+) RETURNS SETOF uuid
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 BEGIN
   PERFORM FROM webhook_endpoints WHERE endpoint_id = ANY (of_endpoints) ORDER BY endpoint_id FOR UPDATE;
   RETURN QUERY
     WITH open AS (
-      SELECT endpoint_id, has_taken, NOT has_taken AND failing_since <= now() - disable_after AS ends
-      FROM unnest(of_endpoints, have_taken) AS t (endpoint_id, has_taken)
+      SELECT endpoint_id, has_taken,
+             NOT has_taken AND has_insisted AND failing_since <= now() - disable_after AS ends
+      FROM unnest(of_endpoints, have_taken, have_insisted) AS t (endpoint_id, has_taken, has_insisted)
       JOIN webhook_endpoints USING (endpoint_id)
       WHERE disabled_at IS NULL AND deleted_at IS NULL AND verified_url = url
     ), noted AS (
