@@ -244,11 +244,14 @@ test('what was parked is sent when it is enabled, and what was given up by a win
   await attempt();
   await tryForHalfADay(owner);
   await failFor(owner, '6 days');
-  await owner.query(`UPDATE webhooks.deliveries SET created_at = created_at - interval '4 days'
-    WHERE state = 'failed'`);
+  const [made] = await owner.query<{ at: Date }>(
+    `UPDATE webhooks.deliveries SET created_at = created_at - interval '6 days'
+     WHERE state = 'failed' RETURNING created_at AS at`,
+  );
   await attempt();
   const { disabled, failingSince } = (await show())!;
   assert.equal(disabled!.because, 'failing');
+  assert.ok(made!.at < failingSince!, 'it was made before the first attempt at it failed');
 
   take(broken);
   broken.received.length = 0;
@@ -264,7 +267,7 @@ test('what was parked is sent when it is enabled, and what was given up by a win
     partnerId: acme,
     key: 'again' as IdempotencyKey,
     fingerprint: 'again' as Fingerprint,
-    since: failingSince!.toISOString(),
+    since: new Date(failingSince!.getTime() - 24 * anHour).toISOString(),
     state: 'failed',
     limit: 1_000,
   });

@@ -112,7 +112,8 @@ export const webhookEndpointSchema = Type.Object(
     updated_at: Type.String({ ...time, description: 'when URL or secret was last set' }),
     failing_since: timeOrNull(
       'when the first attempt failed since one was taken, or since you set the endpoint; null while ' +
-        'your server takes what is sent',
+        'your server takes what is sent. What it missed may be a day older, for which each webhook is ' +
+        'tried',
     ),
     disabled_at: timeOrNull(
       'since when nothing is sent, for the `disabled_reason`; set the endpoint again to enable it',

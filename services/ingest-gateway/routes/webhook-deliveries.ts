@@ -78,8 +78,8 @@ const redeliverWindowSchema: FastifySchema = {
   operationId: 'redeliverWebhooks',
   summary: 'Send the webhooks of a window again',
   description:
-    'For a receiver that lost some: makes your deliveries whose `created_at` is at `since` or after ' +
-    'it and before `until` (or now) due again, as redelivering one does, each under the same ' +
+    'For a receiver that lost some; of an endpoint that failed, from a day before its ' +
+    '`failing_since`: makes your deliveries whose `created_at` is at `since` or after it and before `until` (or now) due again, as redelivering one does, each under the same ' +
     '`webhook-id`. `status` takes only those with that status; one that is being sent is left to it. ' +
     'The window is 31 days at most, and webhooks have left that were delivered or given up more than ' +
     `90 days ago. Takes the oldest ${redeliveredMax.toLocaleString('en')}, and what was made at the same ` +
