@@ -51,7 +51,7 @@ async function followPage(hookUrl: string) {
   const printed = execFileSync('bash', ['-euo', 'pipefail', '-c', script], { env }).toString();
   const headers = { authorization: `Bearer ${API_KEY}` };
   const send = (request: PartnerRequest) => sendTo(GATEWAY!, { headers, ...request });
-  return { printed, secret: printed.split('\n').at(-1)!, send };
+  return { printed, secret: printed.split('\n').at(-1)!, send, env };
 }
 
 /** Runs the page's server of a language, and gives what it has printed until now. */
@@ -92,7 +92,7 @@ test('the line of the page for a demo shows the secret of its partner', () => {
 
 test('every snippet of the page for partners does what the page says, in each language of this machine', async (t) => {
   const port = await freePort();
-  const { printed, secret, send } = await followPage(
+  const { printed, secret, send, env } = await followPage(
     `http://${thisMachineFor(home)}:${port}/hooks`,
   );
   for (const shown of [
@@ -119,6 +119,23 @@ test('every snippet of the page for partners does what the page says, in each la
   assert.equal(endpoints.length, 1, 'the other was deleted');
   // Its server ends with this test: its webhooks would be tried for a day, under later tests.
   t.after(() => send({ method: 'DELETE', path: `/v1/webhook-endpoints/${endpoints[0]!.id}` }));
+
+  await t.test('what enables an endpoint again sets that one, and no older one', async () => {
+    type Endpoint = { id: string; updated_at: string };
+    const body = { url: `http://${thisMachineFor(home)}:${port}/more` };
+    const path = '/v1/webhook-endpoints';
+    const made = JSON.parse(
+      (await send({ method: 'POST', path, key: newKey(), body })).body,
+    ) as Endpoint;
+    const [again, ...more] = snippets('bash').filter((code) => code.includes('/redeliver'));
+    assert.deepEqual(more, []);
+    const its = { ...env, ORDER: newKey(), DISABLED: made.id, HOOK_URL: `${body.url}/again` };
+    execFileSync('bash', ['-euo', 'pipefail', '-c', again!], { env: its });
+    const [oldest, second] = (await list(path)).data as (Endpoint & { url: string })[];
+    assert.partialDeepStrictEqual(second, { id: made.id, url: its.HOOK_URL });
+    assert.deepEqual(oldest, endpoints[0]);
+    assert.equal((await send({ method: 'DELETE', path: `${path}/${made.id}` })).status, 204);
+  });
 
   for (const [language, { tool }] of Object.entries(languages)) {
     await t.test(language, async (each) => {
