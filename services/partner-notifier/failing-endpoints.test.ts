@@ -210,6 +210,65 @@ test('an endpoint that answers 410 Gone is told of too, and one that is the only
   );
 });
 
+test('nobody is told of an endpoint that was enabled or deleted meanwhile, but of one that was disabled once more', async (context) => {
+  const { owner, ask, setUrl, endpoints, show, broken, works } = await twoEndpoints(context);
+  const { id } = (await show())!;
+  const disableIt = () =>
+    owner.query(
+      'UPDATE partners.webhook_endpoints SET disabled_at = now() WHERE endpoint_id = $1',
+      [id],
+    );
+  const told = () =>
+    works.received.filter((each) => bodyOf(each).type === 'endpoint.disabled').length;
+  const left = () =>
+    owner.query(`SELECT tries, next_at IS NULL AS ended, delivered_at IS NOT NULL AS done
+      FROM partners.endpoint_notices ORDER BY made_at`);
+  const enable = async () => {
+    await setUrl(broken.url);
+    await owner.query(`UPDATE partners.webhook_endpoints
+      SET verified_url = url, verified_at = now()`);
+  };
+  const unsaid = { tries: 0, ended: true, done: false };
+
+  await disableIt();
+  await enable();
+  await ask();
+  assert.deepEqual([told(), await left()], [0, [unsaid]]);
+
+  await disableIt();
+  await enable();
+  await disableIt();
+  await ask();
+  const said = { tries: 1, ended: true, done: true };
+  assert.deepEqual([told(), await left()], [1, [unsaid, unsaid, said]]);
+
+  await enable();
+  await disableIt();
+  assert.equal(await endpoints.delete({ partnerId: acme, id }), true);
+  await ask();
+  assert.deepEqual([told(), await left()], [1, [unsaid, unsaid, said, unsaid]]);
+});
+
+test('a notice whose answer is just being noted is not sent again', async (context) => {
+  const { owner, notify, attempt, ask, broken, works } = await twoEndpoints(context);
+  broken.answerWith((response) => void response.writeHead(410).end());
+  await notify(acme);
+  await attempt();
+  works.received.length = 0;
+  let asked: Promise<number>;
+  await owner.transaction(async (tx) => {
+    await tx.query(
+      'SELECT partners.answer_endpoint_notice(notice_id) FROM partners.endpoint_notices',
+    );
+    asked = ask();
+    const waits = `SELECT FROM pg_locks
+      WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))`;
+    await eventually(async () => (await tx.query(waits)).length > 0);
+  });
+  assert.equal(await asked!, 0);
+  assert.deepEqual(works.received, []);
+});
+
 test('a notice that nobody takes is sent for a day, and then no more', async (context) => {
   const { owner, notify, attempt, ask, broken, works } = await twoEndpoints(context);
   broken.answerWith((response) => void response.writeHead(410).end());

@@ -271,19 +271,22 @@ CREATE TABLE endpoint_tests (
 CREATE INDEX tests_to_take ON endpoint_tests (asked_at) WHERE taken_at IS NULL;
 
 -- What partners are told of an endpoint that was disabled: at another one, whichever is open when it is
--- sent. Made by the transaction that disabled it, and taken as questions are (take_endpoint_questions):
--- it is no event of a payment, so it is no delivery, and the audit has nothing to compare it with.
+-- sent, and only while it is true. Made by the transaction that disabled it, and taken as questions are
+-- (take_endpoint_questions): it is no event of a payment, so it is no delivery, and the audit has nothing
+-- to compare it with.
 CREATE TABLE endpoint_notices (
   -- Also the webhook-id on every attempt.
   notice_id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
   partner_id text NOT NULL,
-  -- The endpoint that it is about.
+  -- The endpoint that it is about, and since when that is disabled: was it enabled or deleted
+  -- meanwhile, there is nothing to tell, or something newer.
   endpoint_id uuid NOT NULL REFERENCES webhook_endpoints,
+  disabled_at timestamptz NOT NULL,
   -- The webhook's body, the same bytes on every attempt.
   body text NOT NULL,
   made_at timestamptz NOT NULL DEFAULT now(),
-  -- How often it was taken to be sent, and when it is taken again: null when it was delivered, or given
-  -- up.
+  -- How often it was taken to be sent, and when it is taken again: null when it was delivered, given
+  -- up, or is no longer true.
   tries integer NOT NULL DEFAULT 0,
   next_at timestamptz DEFAULT now(),
   delivered_at timestamptz
@@ -301,8 +304,8 @@ RETURN to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 CREATE FUNCTION tell_disabled() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 BEGIN
-  INSERT INTO endpoint_notices (partner_id, endpoint_id, body)
-  SELECT NEW.partner_id, NEW.endpoint_id, json_build_object(
+  INSERT INTO endpoint_notices (partner_id, endpoint_id, disabled_at, body)
+  SELECT NEW.partner_id, NEW.endpoint_id, NEW.disabled_at, json_build_object(
     'type', 'endpoint.disabled',
     'timestamp', in_utc(NEW.disabled_at),
     'data', json_build_object(
@@ -843,10 +846,10 @@ BEGIN ATOMIC
 END;
 
 -- Takes what endpoints are to be asked: the tests that their partners asked for, what they are to be told
--- of others that were disabled, and of those that were set, and have not proved that they want webhooks,
--- whether they do. Each of these is asked, or told, at once, and then after pauses that grow from 30 s to
--- an hour, 28 times, which is about a day; a change of the endpoint, such as the same URL once more,
--- begins anew.
+-- of others that were disabled and still are, and of those that were set, and have not proved that they
+-- want webhooks, whether they do. Each of these is asked, or told, at once, and then after pauses that
+-- grow from 30 s to an hour, 28 times, which is about a day; a change of the endpoint, such as the same
+-- URL once more, begins anew.
 --
 -- A row: the caller's to ask, within ten seconds; `test_id` and `notice` are null where the question is
 -- whether, and `asks` counts these from 1; of a notice `test_id` is its webhook-id, and `notice` its body.
@@ -909,6 +912,13 @@ BEGIN
         version = excluded.version, host = excluded.host, asked_at = excluded.asked_at,
         asks = excluded.asks, next_at = excluded.next_at
       RETURNING known.endpoint_id, known.asks, NULL::uuid AS test_id, NULL AS notice
+    ), ended AS (
+      UPDATE endpoint_notices AS notice SET next_at = NULL
+      WHERE notice.next_at <= taken_at AND NOT EXISTS (
+        SELECT FROM webhook_endpoints AS about
+        WHERE about.endpoint_id = notice.endpoint_id AND about.deleted_at IS NULL
+          AND about.disabled_at = notice.disabled_at
+      )
     ), told AS (
       UPDATE endpoint_notices AS due SET
         tries = tries + 1,
@@ -919,6 +929,9 @@ BEGIN
         -- Where it is most likely to be taken: its oldest endpoint that does not fail itself.
         SELECT DISTINCT ON (notice.notice_id) notice.notice_id, open.endpoint_id
         FROM endpoint_notices AS notice
+        JOIN webhook_endpoints AS about
+          ON about.endpoint_id = notice.endpoint_id AND about.deleted_at IS NULL
+            AND about.disabled_at = notice.disabled_at
         JOIN open_webhook_endpoints AS open
           ON open.partner_id = notice.partner_id AND open.endpoint_id <> notice.endpoint_id
         JOIN webhook_endpoints AS whole ON whole.endpoint_id = open.endpoint_id
@@ -926,7 +939,8 @@ BEGIN
         ORDER BY notice.notice_id, whole.failing_since IS NOT NULL, whole.made_at, whole.endpoint_id
         LIMIT rows_max
       ) AS chosen (notice_id, endpoint_id)
-      WHERE due.notice_id = chosen.notice_id
+      -- Looked at again where the row was changed a moment ago: its answer came after all.
+      WHERE due.notice_id = chosen.notice_id AND due.delivered_at IS NULL
       RETURNING chosen.endpoint_id, due.tries, due.notice_id, due.body
     ), tested AS (
       UPDATE endpoint_tests AS test SET taken_at = clock_timestamp()
