@@ -10,7 +10,8 @@ type VerificationPolicy = 'required' | 'off';
 /** How endpoints are verified. `stopping` ends the questions that are under way. */
 type Verification = { policy: VerificationPolicy; stopping: AbortSignal };
 
-// Of endpoints whose servers do not answer; tests come on top.
+// Of endpoints whose servers do not answer; tests come on top. How many may be one partner's, who
+// takes them says (take_endpoint_questions).
 const askedAtOnce = 64;
 
 /**

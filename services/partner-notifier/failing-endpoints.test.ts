@@ -249,6 +249,40 @@ test('nobody is told of an endpoint that was enabled or deleted meanwhile, but o
   assert.deepEqual([told(), await left()], [1, [unsaid, unsaid, said, unsaid]]);
 });
 
+test('a partner of whom many endpoints were disabled is told five things at once, and holds up no other', async (context) => {
+  const { owner, ask, works, endpoint, show } = await twoEndpoints(context);
+  const other = await aReceiver(context);
+  await endpoint('globex', other.url);
+  const tell = (ofUrl: string, times: number) =>
+    owner.query(
+      `INSERT INTO partners.endpoint_notices (partner_id, endpoint_id, disabled_at, body, next_at)
+       SELECT partner_id, endpoint_id, disabled_at, '{"type":"endpoint.disabled"}', made_at
+       FROM partners.webhook_endpoints, generate_series(1, $2) WHERE url = $1`,
+      [ofUrl, times],
+    );
+  const gone = 'https://gone.example';
+  await addEndpoint(owner, 'globex', { host: 'gone.example' });
+  const { url } = (await show())!;
+  await owner.query(
+    'UPDATE partners.webhook_endpoints SET disabled_at = now() WHERE url = ANY ($1)',
+    [[url, gone]],
+  );
+  await owner.query('DELETE FROM partners.endpoint_notices');
+  await tell(url, 12);
+  await tell(gone, 1);
+  refuse(works);
+  works.received.length = 0;
+  assert.equal(await ask(), 6);
+  assert.deepEqual([works.received.length, other.received.length], [5, 1]);
+  assert.equal(await ask(), 0);
+  const later = `UPDATE partners.endpoint_notices SET tried_at = tried_at - interval '10 seconds'`;
+  await owner.query(later);
+  assert.equal(await ask(), 5);
+  await owner.query(later);
+  assert.equal(await ask(), 2);
+  assert.equal(new Set(works.received.map(({ headers }) => headers['webhook-id'])).size, 12);
+});
+
 test('a notice whose answer is just being noted is not sent again', async (context) => {
   const { owner, notify, attempt, ask, broken, works } = await twoEndpoints(context);
   broken.answerWith((response) => void response.writeHead(410).end());

@@ -285,13 +285,15 @@ CREATE TABLE endpoint_notices (
   -- The webhook's body, the same bytes on every attempt.
   body text NOT NULL,
   made_at timestamptz NOT NULL DEFAULT now(),
-  -- How often it was taken to be sent, and when it is taken again: null when it was delivered, given
-  -- up, or is no longer true.
+  -- How often it was taken to be sent, when last, and when it is taken again: null when it was
+  -- delivered, given up, or is no longer true.
   tries integer NOT NULL DEFAULT 0,
+  tried_at timestamptz,
   next_at timestamptz DEFAULT now(),
   delivered_at timestamptz
 );
 CREATE INDEX notices_to_send ON endpoint_notices (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX notices_lately ON endpoint_notices (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX notices_about ON endpoint_notices (endpoint_id);
 CREATE INDEX notices_by_time ON endpoint_notices (made_at);
 
@@ -853,8 +855,10 @@ END;
 --
 -- A row: the caller's to ask, within ten seconds; `test_id` and `notice` are null where the question is
 -- whether, and `asks` counts these from 1; of a notice `test_id` is its webhook-id, and `notice` its body.
--- A caller that dies leaves it to the next pause, and a test to whoever asks for one again. An endpoint has one question in ten seconds, and a partner five, and a host, which
--- many partners may name, five: nobody has been asked yet whether it is the partner's. Takers go one
+-- A caller that dies leaves it to the next pause, and a test to whoever asks for one again. An endpoint
+-- has one question in ten seconds, and a partner five, and a host, which many partners may name, five:
+-- nobody has been asked yet whether it is the partner's. A partner is told five things in ten seconds,
+-- so that its servers, which may not answer, keep no more callers than that from others. Takers go one
 -- after the other, so that each counts what the others took. Without `paced`, where nobody is asked,
 -- all of them are taken at once.
 CREATE FUNCTION take_endpoint_questions(rows_max integer, paced boolean)
@@ -922,21 +926,38 @@ BEGIN
     ), told AS (
       UPDATE endpoint_notices AS due SET
         tries = tries + 1,
+        tried_at = taken_at,
         next_at = CASE WHEN tries < 27
           THEN taken_at + least(interval '1 hour', interval '30 seconds' * 2 ^ tries)
         END
       FROM (
-        -- Where it is most likely to be taken: its oldest endpoint that does not fail itself.
-        SELECT DISTINCT ON (notice.notice_id) notice.notice_id, open.endpoint_id
-        FROM endpoint_notices AS notice
-        JOIN webhook_endpoints AS about
-          ON about.endpoint_id = notice.endpoint_id AND about.deleted_at IS NULL
-            AND about.disabled_at = notice.disabled_at
-        JOIN open_webhook_endpoints AS open
-          ON open.partner_id = notice.partner_id AND open.endpoint_id <> notice.endpoint_id
-        JOIN webhook_endpoints AS whole ON whole.endpoint_id = open.endpoint_id
-        WHERE notice.next_at <= taken_at
-        ORDER BY notice.notice_id, whole.failing_since IS NOT NULL, whole.made_at, whole.endpoint_id
+        SELECT each.notice_id, each.endpoint_id
+        FROM (
+          SELECT notice.notice_id, notice.partner_id, notice.next_at, other.endpoint_id,
+                 row_number() OVER (
+                   PARTITION BY notice.partner_id ORDER BY notice.next_at, notice.notice_id
+                 ) AS nth_of_partner
+          FROM endpoint_notices AS notice
+          JOIN webhook_endpoints AS about
+            ON about.endpoint_id = notice.endpoint_id AND about.deleted_at IS NULL
+              AND about.disabled_at = notice.disabled_at
+          CROSS JOIN LATERAL (
+            -- Where it is most likely to be taken: its oldest endpoint that does not fail itself.
+            SELECT open.endpoint_id
+            FROM open_webhook_endpoints AS open
+            JOIN webhook_endpoints AS whole ON whole.endpoint_id = open.endpoint_id
+            WHERE open.partner_id = notice.partner_id AND open.endpoint_id <> notice.endpoint_id
+            ORDER BY whole.failing_since IS NOT NULL, whole.made_at, whole.endpoint_id
+            LIMIT 1
+          ) AS other
+          WHERE notice.next_at <= taken_at
+        ) AS each
+        WHERE nth_of_partner + (
+          SELECT count(*) FROM endpoint_notices AS lately
+          WHERE lately.tried_at > taken_at - interval '10 seconds'
+            AND lately.partner_id = each.partner_id
+        ) <= 5
+        ORDER BY next_at
         LIMIT rows_max
       ) AS chosen (notice_id, endpoint_id)
       -- Looked at again where the row was changed a moment ago: its answer came after all.
