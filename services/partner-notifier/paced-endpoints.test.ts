@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import type { Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
+import type { EventId, Fingerprint, IdempotencyKey, PartnerId, TxnId } from '@triplock/payments';
 import { eventually } from '@triplock/testing';
 import { openDeliveries, type AttemptRecord } from './deliveries.ts';
 import {
@@ -96,6 +97,42 @@ test('an endpoint is left alone until its server says, whoever sends, and no oth
   // Another server, as far as anybody knows.
   await owner.query('UPDATE partners.webhook_endpoints SET updated_at = clock_timestamp()');
   assert.equal((await lease()).length, 6);
+});
+
+test('while an endpoint is to be left alone there is nothing that waits for room, made or due', async (context) => {
+  const { owner, database, deliveries, lease } = await queues(context, { acme: 3 });
+  const [one] = await lease({ deliveriesMax: 1 });
+  const turnedAway = { ...notDelivered, status: 429, retryAfterMs: 600_000 };
+  await deliveries.record(one!, turnedAway);
+  const all = { owner: 'one', leaseMs: anHour, deliveriesMax: 10 };
+  const nothing = { leased: [], leftOf: [] };
+  assert.deepEqual(await deliveries.lease(all), nothing);
+  const made = {
+    eventId: randomUUID() as EventId,
+    partnerId: acme,
+    txnId: randomUUID() as TxnId,
+    type: 'payment.failed',
+    body: '{}',
+    traceparent: null,
+  } as const;
+  const read = await database.transaction((tx) => deliveries.make(tx, [made], all));
+  assert.deepEqual(await read(), nothing);
+  assert.deepEqual(
+    await owner.query('SELECT state, count(*)::integer FROM webhooks.deliveries GROUP BY state'),
+    [{ state: 'pending', count: 4 }],
+  );
+
+  // Another of its endpoints has more than there is room for.
+  const other = await addEndpoint(owner, acme, { host: 'other.example' });
+  await database.query(
+    `INSERT INTO webhooks.deliveries (event_id, partner_id, endpoint_id, txn_id, body)
+     SELECT gen_random_uuid(), 'acme', $1, gen_random_uuid(), '{}' FROM generate_series(1, 5)`,
+    [other],
+  );
+  const { leased, leftOf } = await deliveries.lease({ ...all, deliveriesMax: 2 });
+  assert.deepEqual([leased.length, leftOf], [2, [acme]]);
+  await owner.query('UPDATE notifier.endpoint_paces SET paused_until = now()');
+  assert.equal((await deliveries.lease(all)).leased.length, 5);
 });
 
 test('a pace halves once for all that was begun before, grows with what is taken, and is forgotten', async (context) => {

@@ -96,8 +96,9 @@ $$;
 --
 -- A row: the caller's to send until the lease ends, and not before the commit, to `host`, null when its
 -- endpoint is not open. Always a row, without an event_id when there is nothing to send. `left_of`:
--- partners of which something is due that there was no room for. A delivery whose lease ended is due
--- again: its sender died, after this or later, and its webhook may have arrived.
+-- partners of which something is due that there was no room for; at an endpoint that asks not to be
+-- called yet nothing is. A delivery whose lease ended is due again: its sender died, after this or later,
+-- and its webhook may have arrived.
 --
 -- Senders go one after the other, each until it has committed: what is counted below is then all there is,
 -- because each statement of this function sees what was committed before it began, and positions in the
@@ -169,7 +170,7 @@ BEGIN
       WHERE state = 'pending' AND lease_owner IS NOT NULL AND next_attempt_at > moment
     ), waiting AS MATERIALIZED (
       SELECT queue.partner_id, queue.endpoint_id, endpoint.host, held.held, held.held_here,
-             pace.a_second AS paced_at,
+             pace.a_second AS paced_at, coalesce(pace.is_paused, false) AS is_paused,
              limits.may, least(limits.may, limits.share - held.held_here, pace.may) AS may_here
       FROM (
         SELECT * FROM queues_with('pending')
@@ -181,7 +182,7 @@ BEGIN
         WHERE open.endpoint_id = queue.endpoint_id OFFSET 0
       ) AS endpoint ON true
       LEFT JOIN LATERAL (
-        SELECT a_second, pace_left(paces, (
+        SELECT a_second, paused_until > moment AS is_paused, pace_left(paces, (
           SELECT busy_until FROM send_rates WHERE kind = 'endpoint' AND name = paces.endpoint_id::text
         ), moment) AS may
         FROM endpoint_paces AS paces
@@ -208,14 +209,16 @@ BEGIN
         OFFSET 0
       ) AS limits
     ), stored AS MATERIALIZED (
-      -- One more than there is room for says that there is more.
+      -- One more than there is room for says that there is more. Of an endpoint that asks not to be
+      -- called there is nothing, whatever room there is: no end of an attempt changes that.
       SELECT next.event_id, next.ordinal, waiting.partner_id, waiting.endpoint_id, next.next_attempt_at,
              next.ctid AS locked
       FROM waiting
       CROSS JOIN LATERAL (
         SELECT deliveries.ctid, deliveries.event_id, deliveries.ordinal, next_attempt_at
         FROM webhooks.deliveries
-        WHERE state = 'pending' AND deliveries.partner_id = waiting.partner_id
+        WHERE NOT waiting.is_paused
+          AND state = 'pending' AND deliveries.partner_id = waiting.partner_id
           AND deliveries.endpoint_id = waiting.endpoint_id
           AND next_attempt_at <= moment
         ORDER BY next_attempt_at
@@ -234,6 +237,7 @@ BEGIN
         FROM made WHERE is_open
       ) AS either
       JOIN waiting USING (partner_id, endpoint_id)
+      WHERE NOT is_paused
     ), hosts AS MATERIALIZED (
       SELECT host,
              least(
