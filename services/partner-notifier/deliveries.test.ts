@@ -3,6 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { createTestDatabase, type LostAnswerCase, testLostAnswers } from '@triplock/testing';
 import { openDeliveries, type AttemptRecord, type LeasedDelivery } from './deliveries.ts';
 import {
+  addEndpoint,
   anHour,
   delivered,
   insert,
@@ -138,6 +139,18 @@ test('senders that lease at the same time have no more in flight to a partner th
   const { leaseBy } = await queues(context, { acme: 100 });
   const ten = { partner: { inFlight: 10 } };
   assert.deepEqual((await byMany((wish) => leaseBy(ten, wish))).got, { acme: 10 });
+});
+
+test('an endpoint that is disabled has no part of what its partner may have in flight', async (context) => {
+  const { owner, leaseBy } = await queues(context, { acme: 50 });
+  const other = await addEndpoint(owner, 'acme', { host: 'other.example' });
+  const eight = { partner: { inFlight: 8 } };
+  assert.equal((await leaseBy(eight)).length, 4);
+  await owner.query(
+    'UPDATE partners.webhook_endpoints SET disabled_at = now() WHERE endpoint_id = $1',
+    [other],
+  );
+  assert.equal((await leaseBy(eight)).length, 4);
 });
 
 test('what is asked for again begins with short pauses again', async (context) => {

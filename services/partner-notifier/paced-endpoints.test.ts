@@ -94,8 +94,25 @@ test('an endpoint is left alone until its server says, whoever sends, and no oth
   await owner.query(over);
   assert.equal((await lease()).length, 2);
   assert.deepEqual(await lease({ owner: 'another' }), []);
-  // Another server, as far as anybody knows.
-  await owner.query('UPDATE partners.webhook_endpoints SET updated_at = clock_timestamp()');
+  // With another secret, or the same URL once more, it is the same server.
+  await owner.query(`UPDATE notifier.endpoint_paces SET paused_until = now() + interval '1 hour'`);
+  await owner.query(
+    `SELECT FROM partners.rotate_secret_as('acme', NULL, 'key', $1, 'test', NULL, true)`,
+    [{ id: '2', key: 'one', box: '' }],
+  );
+  const setUrl = (host: string) =>
+    owner.query(
+      `SELECT FROM partners.change_webhook_endpoint(
+         'acme', partners.first_webhook_endpoint('acme'), $1, 'test')`,
+      [{ url: `https://${host}`, host }],
+    );
+  await setUrl('acme.example');
+  assert.deepEqual(await lease(), []);
+  // Another URL may be another server.
+  await setUrl('moved.example');
+  await owner.query(
+    'UPDATE partners.webhook_endpoints SET verified_url = url, verified_at = now()',
+  );
   assert.equal((await lease()).length, 6);
 });
 

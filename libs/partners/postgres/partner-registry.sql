@@ -140,6 +140,7 @@ WITH act AS (
 ), changed AS (
   UPDATE partners.webhook_endpoints AS endpoint SET
     url = $3,
+    url_set_at = CASE WHEN endpoint.url = $3 THEN endpoint.url_set_at ELSE now() END,
     host = $6,
     verified_url = $3,
     verified_at = now(),

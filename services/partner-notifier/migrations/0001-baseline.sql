@@ -83,10 +83,10 @@ $$;
 -- of it for each of its endpoints, so that no queue is in front of another; what a partner has in flight
 -- counts to its share, or slots that become free one by one would all go to whoever waits longest, and
 -- that is who does not answer. No partner and no host of an endpoint has more in flight, or begun in a
--- second, than it may, whoever sends, and of what a partner may have in flight each of its endpoints has
--- an equal part: one that does not answer keeps no slot from its others. One that turns attempts away is
--- sent no more than its pace, which its others do not feel. A partner beyond its limits
--- waits, and those that share its host; nobody else does.
+-- second, than it may, whoever sends, and of what a partner may have in flight each of its open endpoints
+-- has an equal part: one that does not answer keeps no slot from its others. One that turns attempts
+-- away is sent no more than its pace, which its others do not feel. A partner beyond its limits waits,
+-- and those that share its host; nobody else does.
 --
 -- `made` are events to deliver, whose inbox rows commit together with them: to each endpoint of the
 -- partner that wants the type, as far as it is open; for others they are parked. An endpoint that is
@@ -178,7 +178,7 @@ BEGIN
         SELECT made.partner_id, made.endpoint_id FROM made WHERE is_open
       ) AS queue
       LEFT JOIN LATERAL (
-        SELECT host, updated_at FROM partners.open_webhook_endpoints AS open
+        SELECT host, url_set_at FROM partners.open_webhook_endpoints AS open
         WHERE open.endpoint_id = queue.endpoint_id OFFSET 0
       ) AS endpoint ON true
       LEFT JOIN LATERAL (
@@ -186,8 +186,8 @@ BEGIN
           SELECT busy_until FROM send_rates WHERE kind = 'endpoint' AND name = paces.endpoint_id::text
         ), moment) AS may
         FROM endpoint_paces AS paces
-        -- One that was set since may be another server.
-        WHERE paces.endpoint_id = queue.endpoint_id AND slowed_at >= endpoint.updated_at OFFSET 0
+        -- One whose URL is another one since may be another server.
+        WHERE paces.endpoint_id = queue.endpoint_id AND slowed_at >= endpoint.url_set_at OFFSET 0
       ) AS pace ON true
       CROSS JOIN LATERAL (
         SELECT count(*)::integer AS held,
@@ -204,7 +204,7 @@ BEGIN
                ) AS may,
                greatest(1, partner_in_flight / greatest(1, (
                  SELECT count(*) FROM partners.live_webhook_endpoints AS live
-                 WHERE live.partner_id = queue.partner_id
+                 WHERE live.partner_id = queue.partner_id AND live.is_open
                )::integer)) AS share
         OFFSET 0
       ) AS limits

@@ -111,6 +111,8 @@ CREATE TABLE webhook_endpoints (
   -- The types of events that it wants; null for all, those of later versions too.
   event_types text[] CHECK (cardinality(event_types) > 0),
   url text NOT NULL,
+  -- Since when it is this URL: what is known of its server from before is of another one.
+  url_set_at timestamptz NOT NULL DEFAULT now(),
   -- The host of the URL, as connections are made to it (target-policy.ts): webhooks have a rate by it.
   host text NOT NULL CHECK (host <> ''),
   -- The URL whose server has proved last that it wants webhooks, and when. While it is another one than
@@ -162,7 +164,7 @@ WHERE deleted_at IS NULL;
 
 -- Those that webhooks are sent to, and since when.
 CREATE VIEW open_webhook_endpoints AS
-SELECT endpoint_id, partner_id, url, host, secrets, second_secret_until, updated_at,
+SELECT endpoint_id, partner_id, url, url_set_at, host, secrets, second_secret_until, updated_at,
        greatest(updated_at, verified_at) AS open_since
 FROM webhook_endpoints
 WHERE disabled_at IS NULL AND deleted_at IS NULL AND verified_url = url;
@@ -624,6 +626,7 @@ BEGIN
   END IF;
   UPDATE webhook_endpoints SET
     url = coalesce(changes ->> 'url', known.url),
+    url_set_at = CASE WHEN changes ->> 'url' <> known.url THEN now() ELSE known.url_set_at END,
     host = coalesce(changes ->> 'host', known.host),
     failing_since = CASE WHEN changes ? 'url' THEN NULL ELSE known.failing_since END,
     disabled_at = CASE WHEN changes ? 'url' THEN NULL ELSE known.disabled_at END,
