@@ -106,6 +106,31 @@ test('a key expires at its time, also by memory and while the store is unreachab
   assert.equal(other.store.asked, 1);
 });
 
+test('a key that expired keeps no gateway warm, asked for or not, while the store is unreachable', async () => {
+  const { store, authenticator, authenticate } = aStore('acme');
+  store.expiresAtMs = 4_000;
+  await authenticate();
+  assert.equal(authenticator.warm(), true);
+  store.isUnreachable = true;
+  store.nowMs = 4_000;
+  assert.equal(authenticator.warm(), false, 'nobody has asked since');
+  // Asked for while it is known as expired, and again beyond that.
+  for (const nowMs of [5_000, 6_000, 20_000]) {
+    store.nowMs = nowMs;
+    assert.equal((await authenticate()).outcome, 'expired');
+    assert.equal(authenticator.warm(), false);
+  }
+  assert.equal(store.uses.length, 1);
+  // One that was told as expired by the store.
+  const other = aStore('acme');
+  other.store.expiresAtMs = 0;
+  await other.authenticate();
+  other.store.isUnreachable = true;
+  other.store.nowMs = 3_000;
+  assert.deepEqual(await other.authenticate(), { outcome: 'expired', at: new Date(0) });
+  assert.equal(other.authenticator.warm(), false);
+});
+
 test('of a key in use one hears once in five seconds, and also while the store is unreachable', async () => {
   const { store, authenticate } = aStore('acme');
   for (let n = 0; n < 100; n += 1) await authenticate();

@@ -108,7 +108,8 @@ export function createAuthenticator(
       return asOfNow(state, await asking);
     },
     stale: () => state.isStoreUnreachable,
-    warm: () => !good.isEmpty(),
+    warm: () =>
+      good.some(({ authentication }) => asOfNow(state, authentication) === authentication),
     noteStore: (was) => void (state.isStoreUnreachable = was === 'unreachable'),
   };
 }
@@ -129,12 +130,14 @@ async function askFirst(state: State, key: string): Promise<Authentication> {
   }
 }
 
-/** What the store answers in time, else that the key is good, as it answered before. */
+/** What the store answers in time, else what it did before: that the key is good until it ends. */
 async function askAgain(state: State, key: string, known: Good): Promise<Authentication> {
   const keepGood = () => {
-    const trustedUntilMs = state.clock() + askUnreachableEveryMs;
-    state.good.set(key, { authentication: known, trustedUntilMs });
-    if (asOfNow(state, known) === known) state.onUse(known.keyId);
+    const cached = { authentication: known, trustedUntilMs: state.clock() + askUnreachableEveryMs };
+    if (asOfNow(state, known) === known) {
+      state.good.set(key, cached);
+      state.onUse(known.keyId);
+    } else putIntoBad(state, key, cached);
     return known;
   };
   const answer = ask(state, key);
@@ -171,21 +174,25 @@ function ask(state: State, key: string): Promise<Authentication> {
 }
 
 function keep(state: State, key: string, holder: KeyHolder | undefined): Authentication {
+  const badUntilMs = state.clock() + badForMs;
   if (holder === undefined) {
-    state.good.delete(key);
-    state.bad.set(key, { authentication: refused, trustedUntilMs: state.clock() + badForMs });
+    putIntoBad(state, key, { authentication: refused, trustedUntilMs: badUntilMs });
     return refused;
   }
   const authentication: Good = { outcome: 'authenticated', ...holder };
   if (asOfNow(state, authentication) !== authentication) {
-    state.good.delete(key);
-    state.bad.set(key, { authentication, trustedUntilMs: state.clock() + badForMs });
+    putIntoBad(state, key, { authentication, trustedUntilMs: badUntilMs });
     return authentication;
   }
   state.onUse(holder.keyId);
   state.bad.delete(key);
   state.good.set(key, { authentication, trustedUntilMs: state.clock() + goodForMs });
   return authentication;
+}
+
+function putIntoBad({ good, bad }: State, key: string, cached: CachedKey): void {
+  good.delete(key);
+  bad.set(key, cached);
 }
 
 /** When keys were last used, until it is written down. */
@@ -246,7 +253,7 @@ export type KeyCache = {
   get(keyHash: string): CachedKey | undefined;
   set(keyHash: string, cached: CachedKey): void;
   delete(keyHash: string): void;
-  isEmpty(): boolean;
+  some(holds: (cached: CachedKey) => boolean): boolean;
 };
 
 /** A cache of at most `keysMax` keys, so that a flood of made-up keys costs a bounded amount. */
@@ -268,7 +275,7 @@ export function createKeyCache(keysMax: number): KeyCache {
       if (keys.size > keysMax) keys.delete(keys.keys().next().value!);
     },
     delete: (keyHash) => void keys.delete(keyHash),
-    isEmpty: () => keys.size === 0,
+    some: (holds) => [...keys.values()].some(holds),
   };
 }
 
