@@ -6,8 +6,8 @@ import { noDayIn, timeOf, timeSchema } from './times.ts';
 import { explainBody } from './validation.ts';
 
 /**
- * What an API key is for. `full`: everything. `read`: every GET, and nothing else. `pay`: makes
- * transactions of every kind, and reads what it takes to follow them.
+ * What an API key is for. `full`: everything. `read`: every GET, without what acts for a customer,
+ * and nothing else. `pay`: makes transactions of every kind, and reads what follows them.
  */
 export const keyScopes = ['full', 'read', 'pay'] as const;
 export type KeyScope = (typeof keyScopes)[number];
@@ -16,7 +16,8 @@ const scope = Type.Unsafe<KeyScope>({
   type: 'string',
   enum: [...keyScopes],
   description:
-    '`full`: everything; `read`: every GET; `pay`: payments, refunds, captures and cancellations',
+    '`full`: everything; `read`: every GET, but not what acts for a customer; `pay`: payments, ' +
+    'refunds, captures and cancellations, and their disputes',
 });
 const nameMeaning = 'a text of 1 to 64 characters without control characters';
 

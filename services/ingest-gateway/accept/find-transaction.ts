@@ -14,6 +14,8 @@ export type Asked = {
   kind: TransactionKind;
   txnId: TxnId;
   partnerId: PartnerId;
+  /** Whether who asks may act for its customer; else what that takes is not shown. */
+  mayAct?: boolean;
   /** For the log, where somebody reads it. */
   requestId?: string;
 };
@@ -77,7 +79,7 @@ export function knownRecordKey({ kind, txnId }: Pick<Asked, 'kind' | 'txnId'>): 
 /** What the ledger's row shows to whom. */
 export function showPosted(gateway: Gateway, posted: Posted, asked: Asked): FindOutcome {
   if (posted.partnerId !== asked.partnerId) return { outcome: 'not-found' };
-  const body = JSON.stringify(renderPosted(gateway, posted, asked.requestId));
+  const body = JSON.stringify(renderPosted(gateway, posted, asked));
   const asksCustomer = askedOfCustomer(posted) !== undefined;
   return { outcome: 'found', body, atRest: isAtRest(posted), asksCustomer };
 }

@@ -83,13 +83,14 @@ function renderUnposted(transaction: Transaction): JsonObject {
 }
 
 /**
- * What a read shows of it once the ledger has it, with what its customer has to do. Where that
- * cannot be opened here the payment is shown without, because its state is known all the same.
+ * What a read shows of it once the ledger has it, with what its customer has to do: what acts for
+ * the customer to who `mayAct` alone. Where that cannot be opened here the payment is shown
+ * without, because its state is known all the same.
  */
 export function renderPosted(
   { actionKeys, logger }: Gateway,
   posted: Posted,
-  requestId?: string,
+  { mayAct = false, requestId }: { mayAct?: boolean; requestId?: string } = {},
 ): JsonObject {
   if ('paymentId' in posted) return renderFollowUp(posted);
   const asked = askedOfCustomer(posted);
@@ -98,12 +99,18 @@ export function renderPosted(
   const { txnId } = posted;
   try {
     const opened = actionKeys.open(`action/${txnId}`, JSON.parse(nextAction) as SealedText);
-    return renderAwaiting(posted, JSON.parse(opened) as NextAction, expiresAt);
+    const action = JSON.parse(opened) as NextAction;
+    return renderAwaiting(posted, mayAct ? action : toldOf(action), expiresAt);
   } catch (err) {
     const why = 'what a customer has to do could not be opened: see ACTION_KEYS';
     logger.error({ err, txnId, requestId }, why);
     return renderPayment(posted);
   }
+}
+
+/** What whoever may not act for a customer is told of it, as an event tells it. */
+function toldOf({ type }: NextAction): NextAction {
+  return type === undefined ? {} : { type };
 }
 
 /**

@@ -72,6 +72,7 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
     request.partnerId = authentication.partnerId;
     request.cardNumbersIn = authentication.cardNumbersIn;
     request.apiKeyId = authentication.keyId;
+    request.keyScope = authentication.scope;
     request.apiVersion = authentication.apiVersion;
     const asked = request.headers['triplock-version'];
     if (asked !== undefined) request.apiVersion = versionIn(asked);
@@ -112,7 +113,7 @@ const sufficient: Readonly<Record<NeededScope, readonly KeyScope[]>> = {
 };
 
 /** Whether a key of a scope may do what needs this one. */
-function suffices(has: KeyScope, needed: NeededScope): boolean {
+export function suffices(has: KeyScope, needed: NeededScope): boolean {
   return sufficient[needed].includes(has);
 }
 

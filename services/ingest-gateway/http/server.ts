@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server } from 'node:http';
 import { BlockList, isIPv6 } from 'node:net';
-import { currentApiVersion, Problem, type ApiVersion } from '@triplock/contracts';
+import { currentApiVersion, Problem, type ApiVersion, type KeyScope } from '@triplock/contracts';
 import { type CardNumbersIn, hasCardNumber, type PartnerId } from '@triplock/payments';
 import {
   callerAddress,
@@ -61,6 +61,7 @@ declare module 'fastify' {
     cardNumbersIn: CardNumbersIn;
     /** Which of its partner's API keys it carries. */
     apiKeyId: string;
+    keyScope: KeyScope;
     /** The version of the interface that it is in; none where Fastify refuses by itself. */
     apiVersion?: ApiVersion;
   }
@@ -96,6 +97,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.decorateRequest('partnerId', '' as PartnerId);
   app.decorateRequest('cardNumbersIn');
   app.decorateRequest('apiKeyId', '');
+  app.decorateRequest('keyScope', 'read');
   app.decorateRequest('apiVersion', currentApiVersion);
   app.setErrorHandler(sendProblem);
   app.removeAllContentTypeParsers();

@@ -162,7 +162,8 @@ test('a read shows what a customer has to do to its own partner while it waits, 
   await writer.awaitCustomer({ txnId: other.txnId, ...wait });
   const shown = async (to: typeof gateway, id = txnId, partnerId = 'acme' as PartnerId) => {
     const ended = new AbortController().signal;
-    const question = { kind: 'payment' as const, txnId: id, partnerId, waitMs: 0, ended };
+    const asked = { kind: 'payment' as const, txnId: id, partnerId, mayAct: true };
+    const question = { ...asked, waitMs: 0, ended };
     const found = await readTransaction(to, question);
     return found.outcome === 'found' ? (JSON.parse(found.body) as Record<string, unknown>) : {};
   };

@@ -10,6 +10,7 @@ import {
 } from '../accept/find-transaction.ts';
 import { askedOfCustomer, findPosted, isAtRest, type Posted } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
+import { suffices } from '../http/admission.ts';
 import { notFound, unknownYet } from '../http/problems.ts';
 
 // Each asks the ledger up to four times a second: together a small part of what it can answer. A
@@ -31,7 +32,7 @@ export function openReads(
   const waiting = openWaiting(metrics);
 
   return async (kind, reply) => {
-    const { params, headers, partnerId, id: requestId } = reply.request;
+    const { params, headers, partnerId, keyScope, id: requestId } = reply.request;
     const { id: txnId } = params as { id: string };
     if (!isTxnId(txnId)) throw notFound(kind);
     const hasRoom = waiting.hasRoom(partnerId);
@@ -40,7 +41,8 @@ export function openReads(
     const ended = waits ? AbortSignal.any([closing.signal, connectionEnd(reply)]) : closing.signal;
     const waitMs = (waitSeconds ?? 0) * 1_000;
     if (waits) waiting.enter(partnerId);
-    const asked = { kind, txnId, partnerId, requestId };
+    const mayAct = suffices(keyScope, 'pay');
+    const asked = { kind, txnId, partnerId, mayAct, requestId };
     const outcome = await readTransaction(gateway, { ...asked, waitMs, ended })
       .catch((error: unknown) => {
         logger.warn({ err: error, txnId, partnerId, requestId }, 'read failed');

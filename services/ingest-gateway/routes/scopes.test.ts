@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { keyScopes, type KeyScope } from '@triplock/contracts';
+import { openPostgresLedger } from '@triplock/ledger';
+import { sealingKeys } from '@triplock/runtime';
+import { aPayment, testSealingKeys } from '@triplock/testing';
 import type { FastifyInstance } from 'fastify';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
@@ -30,18 +33,21 @@ async function operations() {
 function isFor(scope: KeyScope, method: string, path: string): boolean {
   if (scope === 'full') return true;
   if (scope === 'read') return method === 'GET';
-  const followed = /^\/v1\/(payments|refunds|captures|cancellations|keys|events)(\/|$)/;
+  const followed = /^\/v1\/(payments|refunds|captures|cancellations|disputes|keys|events)(\/|$)/;
   return followed.test(path) && (method === 'GET' || method === 'POST');
 }
+
+const actionKeys = sealingKeys.parse(testSealingKeys)!;
 
 /** The whole gateway, of which only what stands before the stores is looked at. */
 async function aGateway(t: TestContext, more: (app: FastifyInstance) => void = () => undefined) {
   const opened = await openTestGateway(t);
+  const gateway = { ...opened.gateway, actionKeys };
   const app = await createHttpServer({
     logger: opened.gateway.logger,
     admission: admitByName,
     routes: (server) => {
-      addGatewayRoutes(server, opened.gateway);
+      addGatewayRoutes(server, gateway);
       more(server);
     },
   });
@@ -105,6 +111,30 @@ test('what a key is not for claims nothing: the same request is accepted as the 
   const read = await ask('read', { method: 'GET', url: `/v1/payments/${id}` });
   assert.equal(read.statusCode, 200);
   assert.equal(await appended(), 1n);
+});
+
+test('a key that only reads cannot act for a customer: it is shown neither secret nor URL', async (t) => {
+  const { ask, database } = await aGateway(t);
+  const writer = openPostgresLedger(database.open('triplock_ledger'));
+  const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+  const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+  await writer.post([{ payment, traceparent }]);
+  const { txnId } = payment;
+  const way = {
+    redirect_to_url: { url: 'https://bank.example/who?it=is' },
+    client_secret: 'pi_1_secret_2',
+  };
+  const type = 'redirect_to_url';
+  const sealed = actionKeys.seal(`action/${txnId}`, JSON.stringify({ type, ...way }));
+  const action = { type, sealed: JSON.stringify(sealed) };
+  await writer.awaitCustomer({ txnId, version: 1, withinMs: 60_000, traceparent, action });
+  const { customer } = (await writer.find(txnId))!;
+  const told = { type, expires_at: customer!.expiresAt.toISOString() };
+  for (const scope of keyScopes) {
+    const read = await ask(scope, { method: 'GET', url: `/v1/payments/${txnId}` });
+    const { next_action } = read.json<{ next_action: object }>();
+    assert.deepEqual(next_action, scope === 'read' ? told : { ...told, ...way }, scope);
+  }
 });
 
 test('a route that says nothing of its scope is added nowhere, and is else for keys that are for everything', async (t) => {

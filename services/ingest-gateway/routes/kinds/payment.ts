@@ -31,7 +31,7 @@ const readPayment: FastifySchema = {
   operationId: 'readPayment',
   summary: 'Read a payment',
   description:
-    'An accepted payment is there at once, `pending` until the ledger has settled it. While its customer has to act, `next_action` says what: send the customer to `redirect_to_url.url`, or give `client_secret` to the provider’s own code in the browser. Whoever has either can act for the customer, so keep them out of logs.',
+    'An accepted payment is there at once, `pending` until the ledger has settled it. While its customer has to act, `next_action` says what: send the customer to `redirect_to_url.url`, or give `client_secret` to the provider’s own code in the browser. Whoever has either can act for the customer, so keep them out of logs; an API key of scope `read` is shown `type` and `expires_at` alone.',
   params: byId,
   headers: preferHeader(
     'payment',
