@@ -73,8 +73,8 @@ export type PartnerKeys = {
   list(partnerId: PartnerId): Promise<ShownKey[]>;
   make(order: KeyOrder): Promise<MadeKey>;
   /**
-   * Gateways refuse the key within 5 s. `last-full`: the partner would have no good key for
-   * everything left.
+   * Gateways refuse the key within 5 s. `last-full`: the partner would have no key for everything
+   * left that is good for another hour, or for as long as this one.
    */
   delete(
     asking: Asking & { id: string },

@@ -184,6 +184,41 @@ test('the last good key for everything stays, also when two delete each other at
   assert.equal(left.length, 1);
 });
 
+test('a key that ends within the hour is no successor of the last one for everything', async (t) => {
+  const { ask, make, list, owner, first } = await aSystem(t);
+  const [own] = await list();
+  const ends = (id: string, within: string) =>
+    owner.query(
+      'UPDATE partners.api_keys SET expires_at = now() + $2::interval WHERE key_id = $1',
+      [id, within],
+    );
+  const next = await make('next', { scope: 'full' });
+  await ends(next.id, '59 minutes');
+  const remove = async (id: string, as = first) =>
+    (await ask('DELETE', `${path}/${id}`, { as })).status;
+  assert.equal(await remove(own!.id), 409);
+  assert.equal(await remove(own!.id, next.key), 409, 'whoever asks');
+  // Of two that end so soon the one that ends sooner may go, and not the other.
+  await ends(own!.id, '30 minutes');
+  assert.equal(await remove(next.id), 409);
+  assert.equal(await remove(own!.id, next.key), 204);
+  assert.equal(await remove(next.id, next.key), 409);
+
+  const lasting = await make('lasting', { scope: 'full' }, next.key);
+  await ends(lasting.id, '61 minutes');
+  assert.equal(await remove(next.id, lasting.key), 204);
+});
+
+test('whoever asks to delete another partner’s key waits for nobody who holds it', async (t) => {
+  const { ask, list, globex, store } = await aSystem(t);
+  const [theirs] = await list(globex);
+  await store.open().transaction(async (tx) => {
+    const lock = 'SELECT FROM partners.api_keys WHERE key_id = $1 FOR UPDATE';
+    assert.equal((await tx.query(lock, [theirs!.id])).length, 1);
+    assert.equal((await ask('DELETE', `${path}/${theirs!.id}`)).status, 404);
+  });
+});
+
 test('a key that was revoked makes and deletes nothing, while gateways still take it for good', async (t) => {
   const { ask, make, first, registry, owner } = await aSystem(t);
   const other = await make('other', { scope: 'read' });

@@ -60,7 +60,8 @@ const deleteSchema: FastifySchema = {
   summary: 'Delete an API key',
   description:
     'It is refused everywhere within 5 seconds. You may delete the one that you ask with, but not ' +
-    'your last good key of scope `full`: nobody but your operator could make another one.',
+    'your last key of scope `full` that is good for an hour or more: nobody but your operator could ' +
+    'make another one.',
   params: {
     type: 'object',
     required: ['id'],
@@ -107,7 +108,8 @@ export function addApiKeyRoutes(app: PartnerRoutes, gateway: Gateway): void {
       case 'last-full':
         throw new Problem(
           'last_full_key',
-          'This is your last good key of scope `full`. Make another one, and delete this with it.',
+          'You have no other key of scope `full` that is good for an hour. Make one, and delete this ' +
+            'with it.',
         );
       case 'not-allowed':
         throw unauthorized();

@@ -54,9 +54,9 @@ CREATE INDEX keys_still_shown ON api_keys (created_at) WHERE sealed IS NOT NULL;
 CREATE INDEX ended_keys ON api_keys ((least(revoked_at, expires_at)))
   WHERE least(revoked_at, expires_at) IS NOT NULL;
 
--- Those that are good now.
+-- Those that are good now, and until when.
 CREATE VIEW live_api_keys AS
-SELECT key_id, partner_id, prefix, scope FROM api_keys
+SELECT key_id, partner_id, prefix, scope, coalesce(expires_at, 'infinity') AS ends_at FROM api_keys
 WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 
 -- Keys as their partner may see them: those that are good, and those that expired within a month.
@@ -482,8 +482,9 @@ $$;
 -- Ends a key of a partner, as one of its keys asks, perhaps that one itself.
 --
 -- Returns `deleted`; `no-such-key`, also when it was deleted before; `last-full`, when the partner would
--- have no good key for everything left; or `not-allowed`, as `make_api_key` does. Of two keys that
--- delete each other at once the second is not good any more.
+-- have no key for everything left that is good for another hour, or for as long as this one; or
+-- `not-allowed`, as `make_api_key` does. Of two keys that delete each other at once the second is not
+-- good any more.
 CREATE FUNCTION delete_api_key(of_partner text, asking uuid, doomed uuid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 DECLARE
@@ -492,15 +493,22 @@ DECLARE
 BEGIN
   PERFORM lock_api_keys(of_partner);
   -- In the order of whoever writes down uses of both.
-  PERFORM FROM api_keys WHERE key_id IN (asking, doomed) ORDER BY key_id FOR UPDATE;
+  PERFORM FROM api_keys
+  WHERE partner_id = of_partner AND key_id IN (asking, doomed)
+  ORDER BY key_id
+  FOR UPDATE;
   asked_by := key_that_manages(of_partner, asking);
   IF asked_by IS NULL THEN
     RETURN 'not-allowed';
   END IF;
+  -- One that ends in a moment is no successor of one that goes on.
   IF EXISTS (
-    SELECT FROM live_api_keys WHERE partner_id = of_partner AND key_id = doomed AND scope = 'full'
-  ) AND NOT EXISTS (
-    SELECT FROM live_api_keys WHERE partner_id = of_partner AND key_id <> doomed AND scope = 'full'
+    SELECT FROM live_api_keys AS going
+    WHERE partner_id = of_partner AND key_id = doomed AND scope = 'full' AND NOT EXISTS (
+      SELECT FROM live_api_keys AS other
+      WHERE partner_id = of_partner AND key_id <> doomed AND scope = 'full'
+        AND other.ends_at >= least(going.ends_at, now() + interval '1 hour')
+    )
   ) THEN
     RETURN 'last-full';
   END IF;
