@@ -200,7 +200,8 @@ export type KeyUses = {
   /** A key is in use. It costs no question. */
   note(keyId: string): void;
   /**
-   * Writes down up to a thousand keys, and returns how many more wait.
+   * Writes down up to a thousand keys, and returns how many more wait. Where none was used the
+   * store is called too: it forgets by it what is shown of keys no longer.
    *
    * @throws when the store does not; nothing is lost by it.
    */
@@ -226,7 +227,6 @@ export function openKeyUses(
     },
     async store() {
       const batch = [...uses].slice(0, storedAtOnce);
-      if (batch.length === 0) return 0;
       for (const [keyId] of batch) uses.delete(keyId);
       const nowMs = clock();
       try {

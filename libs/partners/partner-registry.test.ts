@@ -3,6 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { currentApiVersion } from '@triplock/contracts';
 import type { Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
+import { openPartnerKeys } from './partner-keys.ts';
 import { openPartnerRegistry } from './partner-registry.ts';
 import { openPartners } from './partners.ts';
 import { firstEndpoint } from './test/webhook-deliveries.ts';
@@ -239,8 +240,23 @@ test('secrets are sealed anew under the newest key while both open, and then the
 
   // Whoever has both reads what is sealed with either; one act for each partner.
   const sealer = parseWebhookKeys(both);
-  assert.deepEqual(await registry.resealSecrets(sealer, ada), { resealed: 103, unreadable: [] });
-  assert.deepEqual(await registry.resealSecrets(sealer, ada), { resealed: 0, unreadable: [] });
+  // A new API key that nobody has used is counted, and not sealed anew: it ends within a day.
+  const [asking] = await owner.query<{ key_id: string }>(
+    'SELECT key_id FROM partners.api_keys WHERE partner_id = $1',
+    [first],
+  );
+  const newKeys = openPartnerKeys(store.open('triplock_gateway'), parseWebhookKeys(old));
+  const order = { scope: 'pay', name: null, expiresAt: null } as const;
+  const whose = { partnerId: first, askedBy: asking!.key_id, key: 'a key' as IdempotencyKey };
+  const print = 'f'.repeat(64) as Fingerprint;
+  const unused = await newKeys.make({ ...whose, ...order, fingerprint: print });
+  assert.equal(unused.outcome, 'made');
+  const done = { unreadable: [], apiKeysLeft: 1 };
+  assert.deepEqual(await registry.resealSecrets(sealer, ada), { resealed: 103, ...done });
+  assert.deepEqual(await registry.resealSecrets(sealer, ada), { resealed: 0, ...done });
+  await owner.query('UPDATE partners.api_keys SET sealed = NULL');
+  const none = { unreadable: [], apiKeysLeft: 0 };
+  assert.deepEqual(await registry.resealSecrets(sealer, ada), { resealed: 0, ...none });
   assert.deepEqual(await versions(), unchanged, 'nothing that anybody is told has changed');
   const acts = (await registry.acts()).filter(({ act }) => act === 'reseal-secrets');
   assert.equal(acts.length, 103);

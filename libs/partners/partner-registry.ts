@@ -15,6 +15,7 @@ const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
   'seedPartner',
   'listActs',
   'takeOlderSeals',
+  'countKeySeals',
   'replaceSeals',
 ]);
 
@@ -56,7 +57,12 @@ export type PartnerAct = PartnerActor & {
 };
 
 /** What sealing secrets anew came to, by endpoint. One whose key is not there keeps its secrets. */
-export type Resealed = { resealed: number; unreadable: { partner: PartnerId; why: string }[] };
+export type Resealed = {
+  resealed: number;
+  unreadable: { partner: PartnerId; why: string }[];
+  /** New API keys that stay under another key, until they are used or for a day. */
+  apiKeysLeft: number;
+};
 
 /** Partners as an operator manages them. Every method rejects without PostgreSQL. */
 export type PartnerRegistry = {
@@ -175,11 +181,14 @@ async function resealSecrets(
   keys: WebhookKeys,
   { by, why }: PartnerActor,
 ): Promise<Resealed> {
-  const result: Resealed = { resealed: 0, unreadable: [] };
+  const result: Resealed = { resealed: 0, unreadable: [], apiKeysLeft: 0 };
   for (let after = noEndpoint; ;) {
     const parameters = [keys.newest, after, resealedAtOnce];
     const rows = await database.query<SealedRow>(sql.takeOlderSeals, parameters);
-    if (rows.length === 0) return result;
+    if (rows.length === 0) {
+      const [left] = await database.query<{ others: number }>(sql.countKeySeals, [keys.newest]);
+      return { ...result, apiKeysLeft: left!.others };
+    }
     for (const { endpoint_id: id, partner_id: partner, secrets, rotations } of rows) {
       const anew = (each: SealedSecret) => keys.seal(partner, keys.open(partner, each));
       try {

@@ -69,8 +69,9 @@ export type Partners = {
    */
   authenticate(apiKey: string): Promise<Authentication>;
   /**
-   * Writes down when keys were last used, a thousand at once, and returns how many more wait. It is
-   * called about once a minute: authenticating writes nothing.
+   * Writes down when keys were last used, a thousand at once, and returns how many more wait; new
+   * keys that could be shown again for a day are shown no longer by it. It is called about once a
+   * minute, in use or not: authenticating writes nothing.
    *
    * @throws when PostgreSQL cannot be reached; the next call writes it down.
    */

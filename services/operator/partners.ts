@@ -70,8 +70,8 @@ done, 2 when the system is not up.
   --scope SCOPE  of rotate-key: what the new key is for
   --expires TIME of rotate-key: when it ends, within five years; by default it does not
   --home DIR   the instance on this machine (.triplock)
-  --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed },
-               { id, cardNumbersIn }, { id, endpoint, secret, previousSecretUntil }
+  --json       prints the partners, the acts, or { id, apiKey }, { id, revoked },
+               { resealed, apiKeysLeft }, { id, cardNumbersIn }, { id, endpoint, secret, previousSecretUntil }
   --help
 
 PARTNERS_DATABASE_URL  the database of a system that is not on this machine, as triplock_partners
@@ -243,11 +243,16 @@ async function resealSecrets(
   { config, actor }: PartnerWork,
 ): Promise<PartnerActDone> {
   const { WEBHOOK_KEYS: keys } = required(config, 'WEBHOOK_KEYS');
-  const { resealed, unreadable } = await registry.resealSecrets(keys, actor());
+  const { resealed, unreadable, apiKeysLeft } = await registry.resealSecrets(keys, actor());
   if (unreadable.length > 0) {
     const done = `sealed those of ${resealed} partners with ${keys.newest}`;
     throw new CommandError([done, ...unreadable.map(({ why }) => why)].join('\n'));
   }
-  const next = `nothing is sealed with another key than ${keys.newest} any more`;
-  return { lines: [`sealed the secrets of ${resealed} partners`, next], result: { resealed } };
+  const next =
+    apiKeysLeft === 0
+      ? `nothing is sealed with another key than ${keys.newest} any more`
+      : `no webhook secret is sealed with another key than ${keys.newest} any more; ${apiKeysLeft} new API ` +
+        'keys are, until they are used, for a day at most: without the other key no retry shows them';
+  const lines = [`sealed the secrets of ${resealed} partners`, next];
+  return { lines, result: { resealed, apiKeysLeft } };
 }

@@ -180,6 +180,13 @@ WHERE endpoint_id > $2::uuid
 ORDER BY endpoint_id
 LIMIT $3
 
+-- name: countKeySeals
+-- How many API keys that nobody has used yet are kept sealed with another key than the newest.
+--
+-- $1 the newest key's id. Always one row.
+SELECT count(*)::integer AS others FROM partners.api_keys
+WHERE sealed IS NOT NULL AND sealed ->> 'key' <> $1
+
 -- name: replaceSeals
 -- Puts the same secrets back under another key, unless the partner has rotated meanwhile. Its
 -- version stays: nothing that anybody is told has changed.

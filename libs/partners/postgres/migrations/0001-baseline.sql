@@ -71,8 +71,8 @@ CREATE FUNCTION may_expire(at timestamptz) RETURNS boolean LANGUAGE sql STABLE
 RETURN at IS NULL OR at > now() AND at <= now() + interval '5 years';
 
 -- Writes down when keys were last used, each so many seconds ago, and forgets what is no longer shown
--- of keys. What was written down for less than
--- a minute earlier is left, so that a key in use is written once in a minute by all gateways together.
+-- of keys, also where none was used. What was written down for less than a minute earlier is left, so
+-- that a key in use is written once in a minute by all gateways together.
 CREATE FUNCTION note_api_key_uses(used uuid[], seconds_ago double precision[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
 BEGIN ATOMIC
