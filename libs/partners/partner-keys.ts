@@ -54,14 +54,16 @@ export type KeyOrder = Asking & {
  * What making a key came to. `replayed`: this request had made it; the key is there until it was
  * used, and for a day at most. `deleted`: it had, and the key is no more. `reused`: the idempotency
  * key made another one. `too-many`: the partner has as many good ones as it may. `wrong-expiry`:
- * not in the future, or later than in five years. `not-allowed`: the key that asks was revoked a
- * moment ago. Nothing was done then.
+ * not in the future, or later than in five years. `outlives`: later than the key that asks, which
+ * ends at that time; without a time it ends with that one. `not-allowed`: the key that asks was
+ * revoked a moment ago. Nothing was done then.
  */
 export type MadeKey =
   | ({ outcome: 'made' | 'replayed'; apiKey?: string } & Pick<
       ShownKey,
-      'id' | 'createdAt' | 'prefix' | 'apiVersion'
+      'id' | 'createdAt' | 'prefix' | 'apiVersion' | 'expiresAt'
     >)
+  | { outcome: 'outlives'; at: Date }
   | { outcome: 'reused' | 'deleted' | 'too-many' | 'wrong-expiry' | 'not-allowed' };
 
 /**
@@ -97,6 +99,7 @@ type MadeRow = {
   prefix: string | null;
   api_version: string | null;
   sealed: SealedSecret | null;
+  expires_at: Date | null;
 };
 
 /** API keys in PostgreSQL, where all clocks are the database's. */
@@ -135,22 +138,23 @@ async function makeKey(database: Database, keys: WebhookKeys, order: KeyOrder): 
     currentApiVersion,
   ]);
   const [row] = await making.catch(tellTooOften);
-  const { outcome, created_at: createdAt, prefix, sealed } = row!;
-  const apiVersion = versionOf(row!.api_version);
+  const { outcome, prefix, sealed } = row!;
+  const known = {
+    id,
+    createdAt: row!.created_at,
+    prefix,
+    apiVersion: versionOf(row!.api_version),
+    expiresAt: row!.expires_at,
+  };
   switch (outcome) {
     case 'made':
-      return { outcome, id, createdAt, prefix, apiVersion, apiKey: offered };
+      return { outcome, ...known, apiKey: offered };
     case 'replayed': {
       const apiKey = sealed === null ? undefined : openIfHere(keys, partnerId, sealed);
-      return {
-        outcome,
-        id,
-        createdAt,
-        prefix,
-        apiVersion,
-        ...(apiKey !== undefined && { apiKey }),
-      };
+      return { outcome, ...known, ...(apiKey !== undefined && { apiKey }) };
     }
+    case 'outlives':
+      return { outcome, at: row!.expires_at! };
     case 'reused':
     case 'deleted':
     case 'too-many':

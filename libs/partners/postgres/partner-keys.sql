@@ -21,8 +21,9 @@ LIMIT $2
 -- it expires or null, $10 the key, sealed, $11 how many good ones a partner may have,
 -- $12 the version of the interface that it is made under.
 -- Always one row: what came of it, and where it was made, now or before, when, how it begins, and
--- the sealed key while it is shown.
-SELECT outcome, created_at, prefix, api_version, sealed
+-- the sealed key while it is shown, and when it expires or null: where it would expire after the
+-- key that asks, when that does.
+SELECT outcome, created_at, prefix, api_version, sealed, expires_at
 FROM partners.make_api_key($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::jsonb, $11, $12)
 
 -- name: deleteApiKey

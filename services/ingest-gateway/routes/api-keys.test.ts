@@ -184,6 +184,46 @@ test('the last good key for everything stays, also when two delete each other at
   assert.equal(left.length, 1);
 });
 
+test('a key that expires makes none that outlives it, nor does what it made', async (t) => {
+  const { ask, make, owner } = await aSystem(t);
+  const end = '2030-01-02T03:04:05.000Z';
+  const expiring = await make('expiring', { scope: 'full', expires_at: end });
+  const late = { scope: 'read', expires_at: '2030-01-02T03:04:05.001Z' };
+  const refused = await ask('POST', path, { as: expiring.key!, body: late, key: 'late' });
+  const [error] = (refused.json['errors'] ?? []) as { pointer: string; detail: string }[];
+  assert.deepEqual([refused.status, error?.pointer], [400, '#/expires_at']);
+  assert.ok(error!.detail.includes(end), error!.detail);
+  const sooner = '2029-01-02T03:04:05.000Z';
+  for (const [key, expires_at, ends] of [
+    ['same', end, end],
+    ['sooner', sooner, sooner],
+    ['none said', undefined, end],
+  ]) {
+    const body = { scope: 'full', expires_at };
+    const made = await ask('POST', path, { as: expiring.key!, body, key: key! });
+    assert.deepEqual([made.status, made.json['expires_at']], [201, ends]);
+    // Whoever asks again, also by a key that does not expire, has the first answer.
+    assert.equal((await ask('POST', path, { body, key: key! })).text, made.text);
+    const next = await ask('POST', path, {
+      as: (made.json as Made).key!,
+      body: { scope: 'read' },
+      key: `of ${key}`,
+    });
+    assert.equal(next.json['expires_at'], ends);
+  }
+  // Nor has it one shown that another key made.
+  await make('endless', { scope: 'full' });
+  const shown = await make('endless', { scope: 'full' }, expiring.key);
+  assert.deepEqual([shown.key, 'id' in shown], [undefined, true]);
+  assert.notEqual((await make('endless', { scope: 'full' })).key, undefined);
+  await owner.query(`DELETE FROM partners.api_keys WHERE key_id = $1`, [shown.id]);
+  const outliving = await owner.query(
+    `SELECT FROM partners.api_keys WHERE made_from IS NOT NULL AND (expires_at IS NULL OR expires_at > $1)`,
+    [end],
+  );
+  assert.equal(outliving.length, 0);
+});
+
 test('a key that ends within the hour is no successor of the last one for everything', async (t) => {
   const { ask, make, list, owner, first } = await aSystem(t);
   const [own] = await list();

@@ -33,8 +33,10 @@ const makeSchema: FastifySchema = {
     'Good at once, beside the others: to rotate a key make one, have your programs use it, and delete ' +
     'the old one once its `last_used_at` stands still. The answer alone shows it. When that is lost, ' +
     'send the same request with the same `Idempotency-Key` again: it shows the same key until that ' +
-    `was used, for 24 hours at most. It may expire within five years.\n\nYou may have ${apiKeysMax} that are ` +
-    'good. What you make, set and rotate is 200 within 24 hours at most, since each is kept on record.',
+    'was used, for 24 hours at most.\n\nIt may expire within five years. Made with a key that expires ' +
+    'it expires no later than that one, and with it where no `expires_at` is given.\n\n' +
+    `You may have ${apiKeysMax} that are good. ` +
+    'What you make, set and rotate is 200 within 24 hours at most, since each is kept on record.',
   headers: idempotencyKeyHeader('API key'),
   body: { $ref: 'ApiKeyCreation#' },
   response: {
@@ -132,8 +134,8 @@ function addMakeRoute(app: PartnerRoutes, gateway: Gateway): void {
       case 'replayed':
       case 'made': {
         if (made.outcome === 'replayed') reply.header('Idempotency-Replayed', 'true');
-        const { scope, name, expiresAt } = order;
-        const { id, createdAt, prefix, apiVersion, apiKey } = made;
+        const { scope, name } = order;
+        const { id, createdAt, prefix, apiVersion, expiresAt, apiKey } = made;
         // As it was when it was made, whatever became of it: a replay has the same bytes.
         const times = { createdAt, expiresAt, lastUsedAt: null };
         const body = {
@@ -156,6 +158,11 @@ function addMakeRoute(app: PartnerRoutes, gateway: Gateway): void {
       }
       case 'wrong-expiry': {
         const detail = 'expected a time in the future, within five years';
+        throw incorrectFields([{ pointer: '#/expires_at', detail }]);
+      }
+      case 'outlives': {
+        const ends = made.at.toISOString();
+        const detail = `expected a time until ${ends}, when the API key that you ask with expires`;
         throw incorrectFields([{ pointer: '#/expires_at', detail }]);
       }
       case 'not-allowed':

@@ -41,7 +41,8 @@ CREATE TABLE api_keys (
   sealed jsonb,
   CONSTRAINT is_sealed CHECK (sealed IS NULL OR partners.are_sealed(jsonb_build_array(sealed))),
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- From then on it is refused; null for one that is good until it is revoked.
+  -- From then on it is refused; null for one that is good until it is revoked. A key that another one
+  -- made ends with that at the latest.
   expires_at timestamptz CHECK (expires_at <= created_at + interval '5 years'),
   -- When a gateway last met it, to within some minutes.
   last_used_at timestamptz,
@@ -415,26 +416,33 @@ $$;
 --
 -- One row. `outcome` is `made`; `replayed`, when the same request has made it before, and then the key,
 -- sealed, while it is shown; `reused`, when another request did; `deleted`, when it was and is no more;
--- `too-many`, when the partner has `live_max` that are good; `wrong-expiry`; or `not-allowed`: the key
--- that asks is not good any more or not for everything. Gateways know of that a moment later, so it is
--- looked at here: who has a key that was revoked makes no other one.
+-- `too-many`, when the partner has `live_max` that are good; `wrong-expiry`; `outlives`, when it would
+-- end after the key that asks, whose end `expires_at` is then; or `not-allowed`: the key that asks is not
+-- good any more or not for everything. Gateways know of that a moment later, so it is looked at here: who
+-- has a key that was revoked makes no other one. By a key that ends, one without an end ends with it: so
+-- no line of keys outlives the one that it began with, nor is that one shown another that does.
 CREATE FUNCTION make_api_key(
   of_partner text, asking uuid, new_key uuid, request text, hash bytea, shown text,
   wanted_scope text, given_name text, ends_at timestamptz, new_sealed jsonb, live_max integer,
   made_under text
-) RETURNS TABLE (outcome text, created_at timestamptz, prefix text, api_version text, sealed jsonb)
+) RETURNS TABLE (
+  outcome text, created_at timestamptz, prefix text, api_version text, sealed jsonb,
+  expires_at timestamptz
+)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   known api_keys;
   asked_by text;
+  asking_ends timestamptz;
 BEGIN
   PERFORM lock_api_keys(of_partner);
   asked_by := key_that_manages(of_partner, asking);
   IF asked_by IS NULL THEN
-    RETURN QUERY SELECT 'not-allowed', NULL::timestamptz, NULL, NULL, NULL::jsonb;
+    RETURN QUERY SELECT 'not-allowed', NULL::timestamptz, NULL, NULL, NULL::jsonb, NULL::timestamptz;
     RETURN;
   END IF;
+  SELECT expires_at INTO asking_ends FROM api_keys WHERE key_id = asking;
   SELECT * INTO known FROM api_keys WHERE key_id = new_key;
   IF FOUND THEN
     RETURN QUERY SELECT
@@ -442,15 +450,21 @@ BEGIN
            WHEN known.revoked_at IS NOT NULL THEN 'deleted' ELSE 'replayed' END,
       known.created_at, known.prefix, known.api_version,
       CASE WHEN known.made_from = request AND known.created_at > now() - interval '1 day'
-           THEN known.sealed END;
+                AND (asking_ends IS NULL OR known.expires_at <= asking_ends)
+           THEN known.sealed END,
+      known.expires_at;
     RETURN;
   END IF;
   IF NOT may_expire(ends_at) THEN
-    RETURN QUERY SELECT 'wrong-expiry', NULL::timestamptz, NULL, NULL, NULL::jsonb;
+    RETURN QUERY SELECT 'wrong-expiry', NULL::timestamptz, NULL, NULL, NULL::jsonb, NULL::timestamptz;
+    RETURN;
+  END IF;
+  IF ends_at > asking_ends THEN
+    RETURN QUERY SELECT 'outlives', NULL::timestamptz, NULL, NULL, NULL::jsonb, asking_ends;
     RETURN;
   END IF;
   IF (SELECT count(*) FROM live_api_keys WHERE partner_id = of_partner) >= live_max THEN
-    RETURN QUERY SELECT 'too-many', NULL::timestamptz, NULL, NULL, NULL::jsonb;
+    RETURN QUERY SELECT 'too-many', NULL::timestamptz, NULL, NULL, NULL::jsonb, NULL::timestamptz;
     RETURN;
   END IF;
   INSERT INTO acts (act, partner_id, subject, done_by, why)
@@ -460,8 +474,8 @@ BEGIN
     INSERT INTO api_keys AS made
       (sha256, partner_id, prefix, scope, key_id, made_from, name, api_version, sealed, expires_at)
     VALUES (hash, of_partner, shown, wanted_scope, new_key, request, given_name, made_under,
-            new_sealed, ends_at)
-    RETURNING 'made', made.created_at, made.prefix, made.api_version, made.sealed;
+            new_sealed, coalesce(ends_at, asking_ends))
+    RETURNING 'made', made.created_at, made.prefix, made.api_version, made.sealed, made.expires_at;
 END
 $$;
 
