@@ -19,8 +19,8 @@ const sql = loadStatements(import.meta.url, 'postgres/partner-keys.sql', [
 /** Good ones of one partner, an operator's too: of several programs, and their successors. */
 export const apiKeysMax = 32;
 
-// Beyond those that are good: so many that expired lately are listed.
-const listedMax = 100;
+/** So many are listed: the good ones, and as many as fit of those that expired lately. */
+export const listedKeysMax = 100;
 
 /** An API key as its partner may see it. */
 export type ShownKey = {
@@ -71,8 +71,11 @@ export type MadeKey =
  * DoneTooOftenError when the partner did 200 acts within a day: each leaves rows that are kept.
  */
 export type PartnerKeys = {
-  /** The good ones, the oldest first, then those that expired within 30 days; 100 at most. */
-  list(partnerId: PartnerId): Promise<ShownKey[]>;
+  /**
+   * The good ones, the oldest first, then those that expired within 30 days, the last to expire
+   * first; 100 at most, and whether there are more.
+   */
+  list(partnerId: PartnerId): Promise<{ keys: ShownKey[]; hasMore: boolean }>;
   make(order: KeyOrder): Promise<MadeKey>;
   /**
    * Gateways refuse the key within 5 s. `last-full`: the partner would have no key for everything
@@ -106,8 +109,8 @@ type MadeRow = {
 export function openPartnerKeys(database: Database, keys: WebhookKeys): PartnerKeys {
   return {
     async list(partnerId) {
-      const rows = await database.query<Row>(sql.showApiKeys, [partnerId, listedMax]);
-      return rows.map((row) => ({
+      const rows = await database.query<Row>(sql.showApiKeys, [partnerId, listedKeysMax + 1]);
+      const keys = rows.slice(0, listedKeysMax).map((row) => ({
         id: row.key_id,
         name: row.name,
         prefix: row.prefix,
@@ -117,6 +120,7 @@ export function openPartnerKeys(database: Database, keys: WebhookKeys): PartnerK
         expiresAt: row.expires_at,
         lastUsedAt: row.last_used_at,
       }));
+      return { keys, hasMore: rows.length > listedKeysMax };
     },
     make: (order) => makeKey(database, keys, order),
     async delete({ partnerId, askedBy, id }) {

@@ -69,7 +69,10 @@ export const apiKeyListSchema = Type.Object(
   {
     object: Type.Literal('list'),
     data: Type.Array(Type.Unsafe<object>({ $ref: 'ApiKey#' })),
-    has_more: Type.Boolean({ description: 'false: all of them are on the one page' }),
+    has_more: Type.Boolean({
+      description:
+        'whether there are more than are listed, which mostly expired; there is no other page',
+    }),
   },
   { additionalProperties: false },
 );

@@ -3,14 +3,15 @@
 
 -- name: showApiKeys
 -- A partner's keys as the partner may see them: the good ones, the oldest first, then those that
--- expired within the last 30 days.
+-- expired within the last 30 days, the last to expire first.
 --
 -- $1 partner id, $2 rows at most. A row: a key, when it was made, expires (null: never) and was
 -- last used (null: never), to within some minutes.
 SELECT key_id, name, prefix, scope, api_version, created_at, expires_at, last_used_at
 FROM partners.shown_api_keys
 WHERE partner_id = $1
-ORDER BY coalesce(is_expired, false), created_at, key_id
+ORDER BY coalesce(is_expired, false), CASE WHEN is_expired THEN expires_at END DESC,
+         created_at, key_id
 LIMIT $2
 
 -- name: makeApiKey

@@ -277,6 +277,29 @@ test('a key that was revoked makes and deletes nothing, while gateways still tak
   );
 });
 
+test('a list that leaves out keys that expired says so, and shows the last to expire', async (t) => {
+  const { ask, make, owner } = await aSystem(t);
+  const good = await make('good', { scope: 'read' });
+  const expired = (many: number, ago: string) =>
+    owner.query(
+      `INSERT INTO partners.api_keys (sha256, partner_id, prefix, expires_at, created_at)
+       SELECT sha256(convert_to(n || $2, 'UTF8')), 'acme', $2, now() - $2::interval, now() - interval '9 days'
+       FROM generate_series(1, $1::integer) AS n`,
+      [many, ago],
+    );
+  const listed = async () => {
+    const { json } = await ask('GET', path);
+    const data = json['data'] as (Listed & { prefix: string })[];
+    return { data, more: json['has_more'] };
+  };
+  await expired(98, '2 days');
+  assert.deepEqual([(await listed()).data.length, (await listed()).more], [100, false]);
+  await expired(1, '1 day');
+  const { data, more } = await listed();
+  assert.deepEqual([data.length, more], [100, true]);
+  assert.deepEqual([data[1]!.id, data[2]!.prefix], [good.id, '1 day']);
+});
+
 test('only a key for everything makes and deletes, and only what is its partner’s', async (t) => {
   const { ask, make, list, globex } = await aSystem(t);
   const [reading, paying] = [await make('r', { scope: 'read' }), await make('p', { scope: 'pay' })];

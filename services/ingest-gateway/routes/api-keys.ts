@@ -1,5 +1,5 @@
 import { Problem, validateNewApiKey } from '@triplock/contracts';
-import { apiKeysMax, type KeyOrder, type ShownKey } from '@triplock/partners';
+import { apiKeysMax, listedKeysMax, type KeyOrder, type ShownKey } from '@triplock/partners';
 import { fingerprint, type JsonValue } from '@triplock/payments';
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
@@ -15,11 +15,11 @@ const listSchema: FastifySchema = {
   operationId: 'listApiKeys',
   summary: 'List your API keys',
   description:
-    'Those that are good, the oldest first, then those that expired within the last 30 days, 100 at ' +
-    'most. Of a key itself no more than its beginning is shown.',
+    'Those that are good, the oldest first, then those that expired within the last 30 days, the ' +
+    `last to expire first: ${listedKeysMax} at most, on one page. Of a key itself no more than its beginning is shown.`,
   response: {
     200: {
-      description: 'All of them.',
+      description: 'The good ones, and those that expired lately.',
       content: { 'application/json': { schema: { $ref: 'ApiKeyList#' } } },
     },
     ...problems(...always),
@@ -83,12 +83,12 @@ export function addApiKeyRoutes(app: PartnerRoutes, gateway: Gateway): void {
   const { apiKeys, logger } = gateway;
   app.get(path, { schema: listSchema, scope: 'read' }, async (request, reply) => {
     if (queryText(request.url) !== '') throw unknownParameter();
-    const all = await askStore(gateway, { request, what: 'listing API keys' }, () =>
+    const { keys, hasMore } = await askStore(gateway, { request, what: 'listing API keys' }, () =>
       apiKeys.list(request.partnerId),
     );
     // Keys of one partner share the answer, but for which of them it is.
-    const data = all.map((key) => render(key, request.apiKeyId));
-    const page = { object: 'list', data, has_more: false };
+    const data = keys.map((key) => render(key, request.apiKeyId));
+    const page = { object: 'list', data, has_more: hasMore };
     return reply.type('application/json').send(JSON.stringify(page));
   });
   addMakeRoute(app, gateway);
