@@ -44,14 +44,17 @@ async function followPage(hookUrl: string) {
     '--json',
   );
   assert.equal(added.code, 0, added.stderr);
-  const { apiKey: API_KEY } = JSON.parse(added.stdout) as { apiKey: string };
+  const { apiKey: given } = JSON.parse(added.stdout) as { apiKey: string };
   const [GATEWAY] = setup.system.gateways;
-  const env = { ...process.env, GATEWAY, API_KEY, HOOK_URL: hookUrl };
-  const script = [...snippets('bash'), 'printf "\\n%s" "$WEBHOOK_SECRET"'].join('\n');
+  const env = { ...process.env, GATEWAY, API_KEY: given, HOOK_URL: hookUrl };
+  const kept = 'printf "\\n%s\\n%s" "$WEBHOOK_SECRET" "$API_KEY"';
+  const script = [...snippets('bash'), kept].join('\n');
   const printed = execFileSync('bash', ['-euo', 'pipefail', '-c', script], { env }).toString();
-  const headers = { authorization: `Bearer ${API_KEY}` };
+  const [secret, apiKey] = printed.split('\n').slice(-2) as [string, string];
+  assert.notEqual(apiKey, given, 'it was rotated');
+  const headers = { authorization: `Bearer ${apiKey}` };
   const send = (request: PartnerRequest) => sendTo(GATEWAY!, { headers, ...request });
-  return { printed, secret: printed.split('\n').at(-1)!, send, env };
+  return { printed, secret, send, env: { ...env, API_KEY: apiKey } };
 }
 
 /** Runs the page's server of a language, and gives what it has printed until now. */
@@ -115,6 +118,14 @@ test('every snippet of the page for partners does what the page says, in each la
     const found = methods.map((each) => data.find(({ payment_method: method }) => method === each));
     return found.every((each) => each !== undefined) && found;
   });
+  // The key that was given is gone, and its successor does the same.
+  const keys = JSON.parse((await send({ path: '/v1/api-keys' })).body) as {
+    data: { scope: string; name: string; current: boolean }[];
+  };
+  assert.deepEqual(
+    keys.data.map(({ scope, name, current }) => ({ scope, name, current })),
+    [{ scope: 'full', name: 'shop', current: true }],
+  );
   const endpoints = (await list('/v1/webhook-endpoints')).data;
   assert.equal(endpoints.length, 1, 'the other was deleted');
   // Its server ends with this test: its webhooks would be tried for a day, under later tests.
