@@ -44,6 +44,14 @@ type Invocation = { terminal: Terminal; signal: AbortSignal };
 /** Programs that are taken from PATH, and the generator that is fetched. */
 type Tool = 'cargo' | 'go' | 'mvn' | 'npm' | 'python3' | 'openapi-generator';
 
+// What tries every route without a key, and with wrong ones, is to be told so each time.
+const manyWrongKeys = {
+  'ingest-gateway': {
+    FAILED_AUTHENTICATION_PER_SECOND: '10000',
+    FAILED_AUTHENTICATION_BURST: '10000',
+  },
+};
+
 /** Where a client is generated, compiled and run: a folder of its own with our sources in it. */
 type Site = {
   folder: string;
@@ -248,7 +256,13 @@ export async function proveClients(
     let webhooks: Webhooks | undefined;
     try {
       if (tried.length > 0) {
-        const system = await bringUp({ home, replicas: 2, report, signal });
+        const system = await bringUp({
+          home,
+          replicas: 2,
+          settings: manyWrongKeys,
+          report,
+          signal,
+        });
         webhooks = await openWebhooks(system);
         const at = { system, webhooks, generator };
         for (const name of tried) {

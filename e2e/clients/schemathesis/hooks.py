@@ -17,8 +17,13 @@ REASONS = re.compile(
             "^expected at most 31 days ",
             # An array of each type once, which few generators of clients can make of a schema.
             "^expected `\\[\"\\*\"\\]` for every type, ",
-            # Which ids there are.
+            # Which ids and positions there are, and from where one reads on.
             " listed before$",
+            " that you were given here$",
+            "^send either `after` or `since`$",
+            # How long a key may last, and how many there may be.
+            "^expected a time in the future, within five years$",
+            "^expected at most \\d+ good API keys: ",
             # A parser of URLs decides, and then where they lead.
             "^expected an absolute URL ",
             "^use https",

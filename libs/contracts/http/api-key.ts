@@ -68,7 +68,7 @@ export const apiKeySchema = Type.Object(
 export const apiKeyListSchema = Type.Object(
   {
     object: Type.Literal('list'),
-    data: Type.Array(Type.Unsafe<object>({ $ref: 'ApiKey#' })),
+    data: Type.Array(Type.Unsafe<object>({ $ref: 'PartnerKey#' })),
     has_more: Type.Boolean({
       description:
         'whether there are more than are listed, which mostly expired; there is no other page',

@@ -74,7 +74,7 @@ const schemas = {
   WebhookRedeliveryRequest: redeliveryRequestSchema,
   WebhookRedelivery: webhookRedeliverySchema,
   ApiKeyCreation: newApiKeySchema,
-  ApiKey: apiKeySchema,
+  PartnerKey: apiKeySchema,
   ApiKeyList: apiKeyListSchema,
   Problem: problemSchema,
 };

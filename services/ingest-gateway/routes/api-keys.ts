@@ -43,7 +43,7 @@ const makeSchema: FastifySchema = {
     201: {
       description: 'Made, now or before, with its `key`.',
       headers: replayedHeader,
-      content: { 'application/json': { schema: { $ref: 'ApiKey#' } } },
+      content: { 'application/json': { schema: { $ref: 'PartnerKey#' } } },
     },
     ...problems(
       'idempotency_key_missing',
