@@ -13,6 +13,9 @@ REASONS = re.compile(
             "^A card cannot be charged in [A-Z]{3}: ",
             "^missing: only a card is captured$",
             "multiples of 10",
+            # What a payment has to give back.
+            "^more than is left of the payment: ",
+            "^the payment is [a-z]+: it took no money",
             "^expected a window that begins before it ends",
             "^expected at most 31 days ",
             # An array of each type once, which few generators of clients can make of a schema.
