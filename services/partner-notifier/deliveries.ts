@@ -205,8 +205,8 @@ const fiveDaysMs = 5 * 24 * 3_600_000;
 
 /**
  * The delivery rows in PostgreSQL, where all clocks are the database's. An endpoint at which
- * nothing is taken for `disableAfterMs` is disabled by what has been tried there for long; five days
- * unless another time is given.
+ * nothing is taken for `disableAfterMs`, five days unless another time is given, is disabled by
+ * what has been tried there for long.
  */
 export function openDeliveries(
   database: Database,

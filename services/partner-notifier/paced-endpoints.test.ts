@@ -198,7 +198,7 @@ test('of two senders that each slow what the other quickens, none waits for ever
   await owner.query(`INSERT INTO notifier.endpoint_paces
     SELECT endpoint_id, 10, '-infinity', now() - interval '1 hour' FROM partners.open_webhook_endpoints`);
   const leased = await lease();
-  const low = leased.map(({ endpointId }) => endpointId).sort()[0]!;
+  const [low, , , high] = leased.map(({ endpointId }) => endpointId).sort();
   const [ofLow, ofHigh] = [true, false].map((isLow) =>
     leased.filter(({ endpointId }) => (endpointId === low) === isLow),
   );
@@ -216,11 +216,11 @@ test('of two senders that each slow what the other quickens, none waits for ever
   let both: Promise<unknown>;
   await owner.transaction(async (tx) => {
     const lock = 'SELECT FROM notifier.endpoint_paces WHERE endpoint_id = $1 FOR UPDATE';
-    await tx.query(lock, [low]);
+    await tx.query(lock, [high]);
     const one = record(0, tooMuch, delivered);
-    await eventually(async () => (await tx.query(waiting)).length === 1);
+    await eventually(async () => (await owner.query(waiting)).length === 1);
     both = Promise.all([one, record(1, delivered, tooMuch)]);
-    await eventually(async () => (await tx.query(waiting)).length === 2);
+    await eventually(async () => (await owner.query(waiting)).length === 2);
   });
   assert.deepEqual(await both!, [
     ['pending', 'delivered'],
