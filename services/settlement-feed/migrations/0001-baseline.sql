@@ -10,9 +10,9 @@ GRANT EXECUTE ON FUNCTION partners.add_settlements, partners.close_settlement_da
 -- What can never be published, and what waits here for it, is not waited for: once it comes it is late.
 -- On a server that is not known to have all that was told nothing is said. Where the ledger is another
 -- store, it is as of the copy that the audit keeps of it, and nothing between two parts of a backlog.
+-- Its body is a text: a dump that is put into the database may drop the tables and make them anew.
 CREATE FUNCTION told_and_applied(since timestamptz) RETURNS timestamptz
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WITH known AS MATERIALIZED (
     SELECT least(
       now() - interval '1 minute',
@@ -45,8 +45,8 @@ BEGIN ATOMIC
       )
   )) END
   FROM known
-  WHERE since IS NOT NULL;
-END;
+  WHERE since IS NOT NULL
+$$;
 REVOKE EXECUTE ON FUNCTION told_and_applied FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION told_and_applied TO triplock_settlement;
 GRANT SELECT ON partners.settlement_batches, partners.settlement_lines, partners.settlement_calendar
