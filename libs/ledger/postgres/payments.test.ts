@@ -31,7 +31,7 @@ async function openUnderTest(
     wakeDue: wakeDueIn(one),
     letTimePass: async (only) => {
       const sql = `
-        UPDATE ledger.transactions SET due_at = now(), version = version + 1
+        UPDATE ledger.transactions SET due_at = now() - interval '1 second', version = version + 1
         WHERE state = 'pending' AND txn_id = coalesce($1, txn_id)`;
       await owner.query(sql, [only]);
     },
