@@ -1,7 +1,7 @@
 import type { EventId, EventType, PartnerId, TxnId } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 
-const sql = loadStatements(import.meta.url, 'postgres/events.sql', ['readEvents', 'readEventsOf']);
+const sql = loadStatements(import.meta.url, 'postgres/events.sql', ['readEvents']);
 
 /** An event as its webhook tells it. */
 export type FedEvent = {
@@ -60,12 +60,12 @@ export function openEventFeed(database: Queryable): EventFeed {
       const typeSays = type && `{"type":"${type}"`;
       const objectSays = of && 'object' in of ? `{"type":"${of.object}.` : undefined;
       const lookMax = (typeSays ?? objectSays) ? lookedAtMax : limit + 1;
-      const asked = [partnerId, start, limit, feedBytesMax, typeSays];
       const isAnew = from === undefined || 'since' in from;
-      const rows =
-        of && 'txnId' in of
-          ? await database.query<Row>(sql.readEventsOf, [...asked, of.txnId, isAnew])
-          : await database.query<Row>(sql.readEvents, [...asked, objectSays, lookMax, isAnew]);
+      const rows = await database.query<Row>(sql.readEvents, [
+        ...[partnerId, start, limit, feedBytesMax],
+        ...[typeSays, objectSays, lookMax, isAnew],
+        of && 'txnId' in of ? of.txnId : null,
+      ]);
       const { found, looked_at: lookedAt, looked_to: lookedTo } = rows[0]!;
       const { began_at: began, reaped_to: reapedTo } = rows[0]!;
       if (!isAnew && start < (reapedTo ?? 0n)) return { outcome: 'expired' };

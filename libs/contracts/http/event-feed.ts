@@ -92,11 +92,9 @@ export function renderPosition(partnerId: PartnerId, position: bigint): string {
   return `${position}-${deriveId('position', partnerId, `${position}`).slice(0, 8)}`;
 }
 
-/** The position that a partner was told; `undefined` for a text that it never was. */
+/** The position in a text of that form; `undefined` for one that the partner was never told. */
 function parsePosition(partnerId: PartnerId, text: string): bigint | undefined {
-  const digits = /^\d{1,18}(?=-)/.exec(text)?.[0];
-  if (digits === undefined) return undefined;
-  const position = BigInt(digits);
+  const position = BigInt(text.split('-')[0]!);
   return renderPosition(partnerId, position) === text ? position : undefined;
 }
 
