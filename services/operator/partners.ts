@@ -53,13 +53,13 @@ npm run partners -- reseal-secrets
 
 Manages the partners of a running system, their API keys and webhook secrets. A key is stored as a hash and shown
 once, when it is made. rotate-key makes a new one, valid at once, beside the others: for everything,
-or with --scope read for every GET, with --scope pay for payments and what follows them alone; with --expires until then;
-revoke-key ends the one that begins with KEYPREFIX, within 5 s. card-numbers says whether what a partner sends
-may look like the numbers of payment cards, which else is a 400: everywhere, nowhere, or in some of
-idempotency-key, reference, description, reason, metadata and single values of it as metadata.NAME;
-allow it only where it is certain that none is one, since it is kept and passed on; gateways know
-within 5 s. rotate-secret gives one of
-a partner's webhook endpoints a new secret, shown once; the one before it signs too for 24 hours, and
+or with --scope read for every GET, with --scope pay for payments and what follows them alone; with
+--expires until then; revoke-key ends the one that begins with KEYPREFIX, within 5 s. card-numbers
+says whether what a partner sends may look like the numbers of payment cards, which else is a 400:
+everywhere, nowhere, or in some of idempotency-key, reference, description, reason, metadata and
+single values of it as metadata.NAME; allow it only where it is certain that none is one, since it is
+kept and passed on; gateways know within 5 s. rotate-secret gives one of a partner's webhook
+endpoints a new secret, shown once; the one before it signs too for 24 hours, and
 meanwhile only --again rotates once more, which ends it. reseal-secrets seals every webhook secret with
 the newest of WEBHOOK_KEYS, so that the others may go; broken off, it goes on where it was. Each act
 is recorded with who and why, and log shows them, partners' own too. Exit code 1 when nothing was

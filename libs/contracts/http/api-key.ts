@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '@triplock/payments';
 import { Compile, Type, type Static } from '../schema.ts';
-import { shownTime, withoutControls } from './fields.ts';
+import { shownTime, timeOrNull, withoutControls } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
 import { noDayIn, timeOf, timeSchema } from './times.ts';
 import { explainBody } from './validation.ts';
@@ -37,9 +37,6 @@ export const newApiKeySchema = Type.Object(
   },
   { additionalProperties: false },
 );
-
-const timeOrNull = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time', description });
 
 /** An API key, as every route shows it. */
 export const apiKeySchema = Type.Object(

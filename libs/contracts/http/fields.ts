@@ -39,6 +39,10 @@ export const failure = Type.Object(
 /** How a moment is shown. */
 export const shownTime = { format: 'date-time', description: 'RFC 3339, UTC, milliseconds' };
 
+/** A moment that may not be there, or not yet. */
+export const timeOrNull = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time', description });
+
 /** How many are on a page of a list when the partner does not say. */
 export const pageSizeUsual = 20;
 

@@ -1,6 +1,6 @@
 import { kinds, transactionKinds } from '@triplock/payments';
 import { Type } from '../schema.ts';
-import { limitSchema, txnIdSchema } from './fields.ts';
+import { limitSchema, timeOrNull, txnIdSchema } from './fields.ts';
 import { paymentFields } from '../kinds/payment.ts';
 import { listQueryParser } from './validation.ts';
 
@@ -43,13 +43,10 @@ const dayStatus = {
     enum: ['open', 'closed'],
     description: '`closed`: it never changes again, what comes late is in a later day',
   }),
-  complete_through: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    format: 'date-time',
-    description:
-      'all that was final before it is in; at most the end of the day. RFC 3339, UTC, milliseconds; ' +
+  complete_through: timeOrNull(
+    'all that was final before it is in; at most the end of the day. RFC 3339, UTC, milliseconds; ' +
       'null before the first look',
-  }),
+  ),
 };
 
 const sums = {

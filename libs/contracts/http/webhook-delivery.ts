@@ -1,14 +1,11 @@
 import { eventTypes, type EventId, type JsonObject, type JsonValue } from '@triplock/payments';
 import { Compile, Type, type Static } from '../schema.ts';
-import { idPattern, txnIdSchema } from './fields.ts';
+import { idPattern, timeOrNull, txnIdSchema } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
 import { noDayIn, timeSchema } from './times.ts';
 import { explainBody } from './validation.ts';
 
 const time = { format: 'date-time' };
-const timeOrNull = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], ...time, description });
-
 /** What can have become of a webhook delivery. */
 export const webhookDeliveryStates = [
   'pending',

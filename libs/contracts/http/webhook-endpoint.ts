@@ -9,7 +9,7 @@ import {
 } from '@triplock/payments';
 import { schemaNameOf, transactionContracts } from '../kinds.ts';
 import { Compile, Type, type Static, type TObject } from '../schema.ts';
-import { shownTime, withoutControls } from './fields.ts';
+import { shownTime, timeOrNull, withoutControls } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
 import { explainBody, fieldProblem } from './validation.ts';
 
@@ -28,9 +28,6 @@ const url = Type.String({
 });
 
 const time = { format: 'date-time' };
-const timeOrNull = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], ...time, description });
-
 const previousSecretValidUntil = timeOrNull(
   'until when the secret before the newest signs too; null when only one does',
 );

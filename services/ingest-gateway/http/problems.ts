@@ -140,6 +140,12 @@ export function incorrectParameters(errors: readonly FieldProblem[]): Problem {
   return new Problem('invalid_request', 'Correct these parameters and ask again.', { errors });
 }
 
+/** A page that is to begin behind what is not `listed`, as `a payment of yours`: 400. */
+export function unknownCursor(listed: string): Problem {
+  const detail = `expected the id of ${listed} that was listed before`;
+  return incorrectParameters([{ pointer: '#/starting_after', detail }]);
+}
+
 /** A body that is not what the route asks for: 400, with every field that is wrong. */
 export function incorrectFields(errors: readonly FieldProblem[]): Problem {
   return new Problem('invalid_request', 'Correct these fields and send it again.', { errors });

@@ -10,6 +10,7 @@ import type { FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { incorrectParameters, queryText } from '../http/problems.ts';
 import { askStore } from '../http/turns.ts';
+import { pageCost } from './list-transactions.ts';
 import type { PartnerRoutes } from './partner-routes.ts';
 import { problems } from './schemas.ts';
 
@@ -41,9 +42,6 @@ const readFeed: FastifySchema = {
     ),
   },
 };
-
-// As a list: a page of a hundred costs this process as much as ten payments or more.
-const pageCost = { tokens: 10 };
 
 /** `GET /v1/events`. */
 export function addEventRoutes(app: PartnerRoutes, gateway: Gateway): void {

@@ -12,7 +12,13 @@ import { isTxnId, type JsonObject } from '@triplock/payments';
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import { findOwnPayment } from '../accept/find-transaction.ts';
 import type { Gateway } from '../gateway.ts';
-import { incorrectParameters, notFound, queryText, unknownYet } from '../http/problems.ts';
+import {
+  incorrectParameters,
+  notFound,
+  queryText,
+  unknownCursor,
+  unknownYet,
+} from '../http/problems.ts';
 import type { PartnerRoutes } from './partner-routes.ts';
 import { pageResponse, problems } from './schemas.ts';
 
@@ -57,7 +63,7 @@ const listRefunds: FastifySchema = {
   },
 };
 
-// A page of a hundred costs this process as much as ten payments or more.
+/** A page of a hundred costs this process as much as ten payments or more. */
 export const pageCost = { tokens: 10 };
 
 /** `GET /v1/payments` and `GET /v1/payments/{id}/refunds`: what the ledger has posted. */
@@ -147,10 +153,8 @@ export async function list(
   switch (outcome.outcome) {
     case 'page':
       return reply.code(200).type('application/json').send(outcome.body);
-    case 'unknown-cursor': {
-      const detail = `expected the id of ${cursorIs} that was listed before`;
-      throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
-    }
+    case 'unknown-cursor':
+      throw unknownCursor(cursorIs);
     case 'not-found':
       throw notFound('payment');
     case 'cold':

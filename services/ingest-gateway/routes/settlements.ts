@@ -21,9 +21,10 @@ import type {
 import type { Money } from '@triplock/payments';
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { incorrectParameters, queryText, unknownYet } from '../http/problems.ts';
+import { incorrectParameters, queryText, unknownCursor, unknownYet } from '../http/problems.ts';
 import { askStore } from '../http/turns.ts';
 import { renderCamt053 } from './camt053.ts';
+import { pageCost } from './list-transactions.ts';
 import type { PartnerRoutes } from './partner-routes.ts';
 import { problems } from './schemas.ts';
 
@@ -127,9 +128,6 @@ const listEntries: FastifySchema = {
   },
 };
 
-// As a list: a page of a hundred costs this process as much as ten payments or more.
-const pageCost = { tokens: 10 };
-
 /**
  * `GET /v1/settlements`, `GET /v1/settlements/{date}.csv` and `.xml`, `GET /v1/balance` and
  * `GET /v1/balance/entries`.
@@ -199,15 +197,14 @@ export function addSettlementRoutes(app: PartnerRoutes, gateway: Gateway): void 
     const page = await askStore(gateway, { request, what: 'listing entries' }, () =>
       gateway.settlements.lines(question),
     );
-    if (page.outcome === 'unknown-cursor') {
-      const detail = 'expected the id of an entry of yours that was listed before';
-      throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
-    }
+    if (page.outcome === 'unknown-cursor') throw noSuchEntry();
     const data = page.lines.map(renderLine);
     const body = JSON.stringify({ object: 'list', data, has_more: page.more });
     return reply.type('application/json').send(body);
   });
 }
+
+const noSuchEntry = () => unknownCursor('an entry of yours');
 
 function stillOpen(): Problem {
   const detail =
@@ -222,10 +219,7 @@ function questionOf({ url, partnerId }: FastifyRequest): LineQuestion {
   if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
   const { limit = pageSizeUsual, starting_after: after, date, currency } = parsed.values;
   const [day = '', lineId = ''] = after?.split('.') ?? [];
-  if (after !== undefined && !isDay(day)) {
-    const detail = 'expected the id of an entry of yours that was listed before';
-    throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
-  }
+  if (after !== undefined && !isDay(day)) throw noSuchEntry();
   return {
     partnerId,
     limit,

@@ -19,7 +19,13 @@ import type {
 import { fingerprint, type JsonValue } from '@triplock/payments';
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { incorrectFields, incorrectParameters, queryText, reused } from '../http/problems.ts';
+import {
+  incorrectFields,
+  incorrectParameters,
+  queryText,
+  reused,
+  unknownCursor,
+} from '../http/problems.ts';
 import { refuseBody, readKey } from '../http/request-body.ts';
 import { askStore } from '../http/turns.ts';
 import type { PartnerRoutes } from './partner-routes.ts';
@@ -122,10 +128,7 @@ export function addWebhookDeliveryRoutes(app: PartnerRoutes, gateway: Gateway): 
     const page = await askStore(gateway, { request, what: 'listing deliveries' }, () =>
       deliveries.list(question),
     );
-    if (page.outcome === 'unknown-cursor') {
-      const detail = 'expected the id of a delivery of yours that was listed before';
-      throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
-    }
+    if (page.outcome === 'unknown-cursor') throw unknownCursor('a delivery of yours');
     const data = page.deliveries.map(render);
     const body = JSON.stringify({ object: 'list', data, has_more: page.more });
     return reply.type('application/json').send(body);

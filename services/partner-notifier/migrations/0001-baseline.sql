@@ -27,9 +27,9 @@ END;
 REVOKE EXECUTE ON FUNCTION queues_with FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION queues_with TO triplock_notifier;
 
--- How much of their rates partners, target hosts and slowed endpoints have spent: until `busy_until` the attempts that were
--- begun would have lasted, had they come one after the other at that rate (GCRA, ITU-T I.371). A row that
--- is in the past says what no row says.
+-- How much of their rates partners, target hosts and slowed endpoints have spent: until `busy_until` the
+-- attempts that were begun would have lasted, had they come one after the other at that rate (GCRA, ITU-T
+-- I.371). A row that is in the past says what no row says.
 CREATE TABLE send_rates (
   kind text NOT NULL CHECK (kind IN ('partner', 'host', 'endpoint')),
   name text NOT NULL,
